@@ -1,0 +1,55 @@
+"""What several test files share: the built book, the browser, one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chromium import MISSING, find_chromium
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the project."""
+    return ROOT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Small models are slower with two threads than with one on a busy machine."""
+    try:
+        import torch
+    except ImportError:  # the rooms that need no torch are tested without it
+        return
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The path of a Chromium for Playwright's `executable_path`."""
+    path = find_chromium()
+    if path is None:
+        pytest.fail(MISSING)
+    return path
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder of the built book; built once, strictly, from the cache it shares with `make`."""
+    built = subprocess.run(
+        [sys.executable, str(ROOT / "book" / "build.py")],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if built.returncode:
+        pytest.fail(f"The book does not build:\n{built.stdout}\n{built.stderr}", pytrace=False)
+    return ROOT / "_build" / "html"

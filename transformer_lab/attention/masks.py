@@ -1,0 +1,63 @@
+r"""Masks: which query may look at which key. ``True`` always means *allowed*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Mask:
+    r"""What is allowed, as a structure; the matrix is made on request.
+
+    ``causal``: a query sees its own position and earlier ones, nothing later. When there are
+    more keys than queries (S > T, a cache), the queries are the **last** T of the S positions:
+    query t stands at position S − T + t.
+    ``keys_BS``: which keys are real; ``False`` is padding.
+
+    ``a & b`` allows what both allow.
+    """
+
+    causal: bool = False
+    keys_BS: Bool[Tensor, "B S"] | None = None
+
+    def __and__(self, other: Mask) -> Mask:
+        keys_BS = self.keys_BS
+        if keys_BS is None:
+            keys_BS = other.keys_BS
+        elif other.keys_BS is not None:
+            keys_BS = keys_BS & other.keys_BS
+        return replace(self, causal=self.causal or other.causal, keys_BS=keys_BS)
+
+    def dense(self, T: int, S: int, device: torch.device | None = None) -> Tensor | None:
+        """The mask as booleans that broadcast to (B, 1, T, S); ``None`` if all is allowed."""
+        if self.keys_BS is not None and self.keys_BS.shape[-1] != S:
+            raise ValueError(
+                f"A padding mask needs one entry for each key, but there are {S} keys and "
+                f"{self.keys_BS.shape[-1]} entries; build it from the same source as the keys."
+            )
+        if self.causal and S < T:
+            raise ValueError(
+                f"A causal mask needs at least as many keys as queries, but got {S} keys and "
+                f"{T} queries; between two sequences (cross-attention) nothing is causal."
+            )
+        allowed = None if self.keys_BS is None else self.keys_BS[:, None, None, :]
+        if self.causal and T > 1:
+            if device is None and self.keys_BS is not None:
+                device = self.keys_BS.device
+            rows = torch.arange(S - T, S, device=device)[:, None]
+            causal_TS = torch.arange(S, device=device)[None, :] <= rows
+            allowed = causal_TS[None, None] if allowed is None else allowed & causal_TS
+        return allowed
+
+
+EVERYTHING = Mask()
+CAUSAL = Mask(causal=True)
+
+
+def padding_mask(ids_BS: Tensor, pad: int = 0) -> Mask:
+    """The mask that hides padding: a key is allowed where ``ids_BS`` is not ``pad``."""
+    return Mask(keys_BS=ids_BS != pad)

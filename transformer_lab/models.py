@@ -1,0 +1,183 @@
+r"""Whole models, put together from the rooms above."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import CAUSAL, DecoderState, Mask, empty_caches, padding_mask
+from .layers import ACTIVATIONS, DecoderLayer, EncoderLayer
+from .norms import ARRANGEMENTS, LayerNorm
+from .positions import SCHEMES
+from .tokens import PAD
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes and choices of an encoder-decoder; saved as JSON beside every set of weights.
+
+    ``source_size``, ``target_size``: symbols in the two vocabularies, special ones included.
+    ``max_length``: longest source or target, in tokens, special ones included.
+    ``dropout``: share of numbers set to zero in training, 0 ≤ dropout < 1.
+    Raises ``ValueError`` for a size below 1 or a choice that does not exist.
+    """
+
+    source_size: int
+    target_size: int
+    d_model: int = 64
+    h: int = 4
+    d_ff: int = 256
+    encoder_layers: int = 2
+    decoder_layers: int = 2
+    dropout: float = 0.1
+    norm: str = "pre"
+    positions: str = "sinusoidal"
+    activation: str = "relu"
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        for field in (
+            "source_size", "target_size", "d_model", "h", "d_ff",
+            "encoder_layers", "decoder_layers", "max_length",
+        ):  # fmt: skip
+            value = getattr(self, field)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"{field} must be a whole number of at least 1, but got {value!r}; "
+                    f"set a larger one."
+                )
+        if self.d_model % self.h:
+            raise ValueError(
+                f"The number of heads must divide the width of the model, but h = {self.h} and "
+                f"d_model = {self.d_model}; choose h among the divisors of {self.d_model}."
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(
+                f"dropout is a share and must lie in 0 ≤ dropout < 1, but got {self.dropout}; "
+                f"0.1 is usual, 0 turns it off."
+            )
+        for field, known in (
+            ("norm", ARRANGEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS),
+        ):  # fmt: skip
+            if getattr(self, field) not in known:
+                raise ValueError(
+                    f"{field} must be one of {', '.join(known)}, but got "
+                    f"{getattr(self, field)!r}; choose one of these."
+                )
+
+
+class EncoderDecoder(nn.Module):
+    r"""The Transformer of the paper: an encoder reads, a decoder writes.
+
+    .. math:: p(y \mid x) = \prod_{t=1}^{n} p(y_t \mid y_{<t}, x)
+
+    Source ids x (B, S) go through the encoder; the decoder gives, for each position t of the
+    target, logits over the V symbols that could stand at t + 1. The matrix that embeds target
+    symbols is also the one that scores them (Press and Wolf 2017). Embeddings are scaled by
+    √d_model. Source: Vaswani et al. 2017.
+    """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        c = self.config = config
+        self.source_embedding = nn.Embedding(c.source_size, c.d_model)
+        self.target_embedding = nn.Embedding(c.target_size, c.d_model)
+        scheme = SCHEMES[c.positions]
+        self.source_positions = scheme(c.d_model, c.max_length)
+        self.target_positions = scheme(c.d_model, c.max_length)
+        self.dropout = nn.Dropout(c.dropout)
+        sizes = (c.d_model, c.h, c.d_ff, c.dropout, c.norm, c.activation)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(*sizes, name=f"encoder.{i}") for i in range(c.encoder_layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(*sizes, name=f"decoder.{i}") for i in range(c.decoder_layers)
+        )
+        final = ARRANGEMENTS[c.norm].final_norm
+        self.encoder_norm = LayerNorm(c.d_model) if final else nn.Identity()
+        self.decoder_norm = LayerNorm(c.d_model) if final else nn.Identity()
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=c.d_model**-0.5)
+
+    def _check_length(self, what: str, length: int) -> None:
+        if length > self.config.max_length:
+            raise ValueError(
+                f"A {what} may hold at most {self.config.max_length} tokens (special ones "
+                f"included), but this one holds {length}; shorten it or raise max_length."
+            )
+
+    def encode(
+        self, source_BS: Int[Tensor, "B S"], trace: dict[str, Tensor] | None = None
+    ) -> tuple[Float[Tensor, "B S D"], Mask]:
+        """The source as vectors, and the mask that hides its padding."""
+        S = source_BS.shape[1]
+        self._check_length("source", S)
+        mask = padding_mask(source_BS, PAD)
+        pos_1S = torch.arange(S, device=source_BS.device)[None]
+        x_BSD = self.source_embedding(source_BS) * math.sqrt(self.config.d_model)
+        x_BSD = self.dropout(self.source_positions.embed(x_BSD, pos_1S))
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, mask, self.source_positions, pos_1S, trace)
+        return self.encoder_norm(x_BSD), mask
+
+    def memory(
+        self, encoded_BSD: Float[Tensor, "B S D"]
+    ) -> list[tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]]:
+        """Keys and values of the source for the cross-attention of each decoder layer."""
+        return [layer.cross_attention.keys_values(encoded_BSD) for layer in self.decoder]
+
+    def start(self, source_BS: Int[Tensor, "B S"]) -> DecoderState:
+        """Encode a source and prepare to decode it token by token (see :meth:`step`)."""
+        encoded_BSD, mask = self.encode(source_BS)
+        caches = empty_caches(len(self.decoder), self.config.max_length)
+        return DecoderState(caches, self.memory(encoded_BSD), mask)
+
+    def step(
+        self, target_BT: Int[Tensor, "B T"], state: DecoderState
+    ) -> Float[Tensor, "B T V"]:
+        """Logits for T further target tokens; ``state`` remembers the earlier ones."""
+        x_BTD = self._decode(target_BT, state.memory, state.mask, state, None)
+        return self.logits(x_BTD)
+
+    def _decode(self, target_BT, memory, memory_mask, state, trace) -> Tensor:
+        T = target_BT.shape[1]
+        first = state.length if state is not None else 0
+        self._check_length("target", first + T)
+        pos_1T = torch.arange(first, first + T, device=target_BT.device)[None]
+        x_BTD = self.target_embedding(target_BT) * math.sqrt(self.config.d_model)
+        x_BTD = self.dropout(self.target_positions.embed(x_BTD, pos_1T))
+        for i, layer in enumerate(self.decoder):
+            cache = state.caches[i] if state is not None else None
+            x_BTD = layer(
+                x_BTD, memory[i], memory_mask, CAUSAL, self.target_positions, pos_1T, cache, trace
+            )
+        return self.decoder_norm(x_BTD)
+
+    def logits(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        r"""Scores of all symbols by the transposed embedding: z = x Eᵀ."""
+        return F.linear(x_BTD, self.target_embedding.weight)
+
+    def forward(
+        self,
+        source_BS: Int[Tensor, "B S"],
+        target_BT: Int[Tensor, "B T"],
+        trace: dict[str, Tensor] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of every target position at once (teacher forcing).
+
+        ``target_BT`` begins with BOS; position t sees tokens 0 … t and scores token t + 1.
+        Padding at the end of a target needs no mask: a causal decoder never looks forward.
+        ``trace``, if given, collects ``"decoder.0.cross.weights_BHTS"`` and its like.
+        """
+        encoded_BSD, mask = self.encode(source_BS, trace)
+        x_BTD = self._decode(target_BT, self.memory(encoded_BSD), mask, None, trace)
+        return self.logits(x_BTD)
+
+    def parameters_count(self) -> int:
+        """Number of trained numbers; the shared matrix counts once."""
+        return sum(p.numel() for p in self.parameters())

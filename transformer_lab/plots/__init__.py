@@ -1,0 +1,20 @@
+"""Pictures: arrays in; axes, SVG or HTML out. Nothing here knows a model."""
+
+from .curves import loss_curve
+from .explorer import Case, Explorer, attention_explorer
+from .inline import InlineSVG, inline_svg
+from .maps import attention_map, map_in_words, save_map
+from .ribbon import ribbon
+
+__all__ = [
+    "Case",
+    "Explorer",
+    "InlineSVG",
+    "attention_explorer",
+    "attention_map",
+    "inline_svg",
+    "loss_curve",
+    "map_in_words",
+    "ribbon",
+    "save_map",
+]

@@ -1,0 +1,55 @@
+r"""Curves of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+INK, LOSS, DEV = "#6f7a86", "#2f6db3", "#c2572b"
+
+
+def loss_curve(
+    records: Sequence[Mapping[str, float]],
+    axes=None,
+    baselines: Mapping[str, float] | None = None,
+    floor: float | None = None,
+):
+    """Loss against steps; returns the axes.
+
+    ``records`` are the lines of a run's metrics: ``step``, ``loss`` (training, nats a token)
+    and, where the run was judged, ``dev_loss``. ``baselines`` are losses to beat, by name: a
+    dashed line each. ``floor`` is the least loss label smoothing allows: a dotted line.
+    """
+    import matplotlib.pyplot as plt
+
+    if not records:
+        raise ValueError("A loss curve needs at least one record, but the run has none yet.")
+    if axes is None:
+        _, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    axes.plot(
+        [r["step"] for r in records],
+        [r["loss"] for r in records],
+        color=LOSS,
+        label="training (with smoothing, if any)",
+    )
+    judged = [r for r in records if "dev_loss" in r]
+    if judged:
+        axes.plot(
+            [r["step"] for r in judged],
+            [r["dev_loss"] for r in judged],
+            color=DEV,
+            marker="o",
+            markersize=4,
+            label="held-out words (dev, no smoothing)",
+        )
+    for name, value in (baselines or {}).items():
+        axes.axhline(value, color=INK, linestyle="--", linewidth=1)
+        axes.annotate(name, (0.99, value), xycoords=("axes fraction", "data"), ha="right",
+                      va="bottom", fontsize=8, color=INK)  # fmt: skip
+    if floor is not None:
+        axes.axhline(floor, color=LOSS, linestyle=":", linewidth=1, label="floor of smoothing")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats a token)")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes

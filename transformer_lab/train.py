@@ -1,0 +1,327 @@
+r"""The training loop: one, for every model.
+
+A run is a folder: ``config.json`` (what was asked), ``metrics.jsonl`` (what happened, a line
+each), ``checkpoint.safetensors`` (all that is needed to go on), and at the end
+``weights.safetensors``. A run that is stopped and resumed gives, on the CPU, bit for bit the
+run that was never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from .batches import Batch
+from .checkpoint import (
+    CheckpointError,
+    load_tensors,
+    restore_training_state,
+    save_tensors,
+    sweep,
+    training_state,
+    write_atomically,
+)
+from .devices import autocast, choose_precision
+from .optim import adamw
+from .schedules import SCHEDULES
+from .tasks import Task
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train. ``lr`` is the peak rate; ``warmup`` counts steps; ``clip`` bounds the norm
+    of the whole gradient; ``smoothing`` is the label smoothing α; ``dev_words`` is how many
+    words of dev are judged on the way (all of dev at the end).
+    Raises ``ValueError`` for values that cannot work.
+    """
+
+    steps: int
+    batch_size: int = 64
+    lr: float = 3e-3
+    warmup: int = 100
+    schedule: str = "cosine"
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    smoothing: float = 0.1
+    seed: int = 1
+    log_every: int = 50
+    judge_every: int = 500
+    checkpoint_every: int = 500
+    dev_words: int = 500
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
+        lowest = dict.fromkeys(
+            ("steps", "batch_size", "log_every", "judge_every", "checkpoint_every", "dev_words"), 1
+        ) | {"warmup": 0, "seed": 0}
+        for field, least in lowest.items():
+            if getattr(self, field) < least:
+                raise ValueError(
+                    f"{field} must be at least {least}, but got {getattr(self, field)}; raise it."
+                )
+        if self.seed >= 2**32:
+            raise ValueError(f"seed must be below 2³², but got {self.seed}; choose a smaller one.")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(
+                f"smoothing is a share and must lie in 0 ≤ smoothing < 1, but got "
+                f"{self.smoothing}; 0.1 is usual."
+            )
+        if not (0 < self.lr < math.inf and self.clip > 0):
+            raise ValueError(
+                f"lr and clip must be above 0 and lr finite, but got lr = {self.lr} and clip = "
+                f"{self.clip}; lr = 0.003 and clip = 1 are usual."
+            )
+        if self.schedule not in SCHEDULES:
+            raise ValueError(
+                f"schedule must be one of {', '.join(SCHEDULES)}, but got {self.schedule!r}."
+            )
+
+
+@dataclass
+class Progress:
+    """Where a run stands; part of every checkpoint."""
+
+    step: int = 0
+    loss_sum: float = 0.0
+    tokens: float = 0
+    seen_tokens: int = 0
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+
+
+def read_metrics(folder: Path) -> list[dict]:
+    """The lines of a run's ``metrics.jsonl``; a last line cut off by a crash is left out."""
+    path = Path(folder) / "metrics.jsonl"
+    if not path.is_file():
+        return []
+    records = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if not isinstance(record, dict) or "step" not in record:
+            break
+        records.append(record)
+    return records
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that cannot take a new run: an existing run is never overwritten."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"A run needs a folder, but {folder} is a file; choose another name.")
+    if (folder / "config.json").exists():
+        raise ValueError(
+            f"A new run needs a folder of its own, but {folder} already holds a run; choose "
+            f"another --out, or go on with that run by --resume {folder}."
+        )
+
+
+def start_run(folder: Path, config: dict) -> None:
+    """Make the folder of a new run and write its configuration into it."""
+    check_new(folder)
+    folder = Path(folder)
+    write_atomically(folder / "config.json", _json_bytes(config))
+
+
+def _json_bytes(value: dict) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+FILES = (
+    "config.json", "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "loss.png",
+)  # fmt: skip
+"""What a finished run's folder holds."""
+
+
+class _StopFlag:
+    """Turns Ctrl-C and SIGTERM into a flag that the loop reads between two steps."""
+
+    def __init__(self) -> None:
+        self.raised: int | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _StopFlag:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: object) -> None:
+        if self.raised is not None:  # a second Ctrl-C is meant at once
+            raise KeyboardInterrupt
+        self.raised = number
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class Stopped(Exception):
+    """The run was asked to stop; its state is on disk and ``--resume`` goes on."""
+
+
+def _endless(task: Task, config: TrainConfig, start: int) -> Iterator[Batch]:
+    """Batches from step ``start`` on, epoch after epoch, in the order of an unbroken run."""
+    epoch, passed = 0, 0
+    while True:
+        count = 0
+        for batch in task.batches(config.seed, epoch, config.batch_size):
+            count += 1
+            passed += 1
+            if passed > start:
+                yield batch
+        if not count:
+            raise ValueError("Training needs at least one pair, but the training part is empty.")
+        epoch += 1
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    config: TrainConfig,
+    folder: Path,
+    device: torch.device | None = None,
+    resume: bool = False,
+    on_record: Callable[[dict], None] | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> list[dict]:
+    r"""Train ``model`` on ``task`` for ``config.steps`` steps; returns the records of the run.
+
+    Step s draws batch s, computes the mean loss per token, clips the gradient to norm
+    ``clip``, and lets AdamW move by :math:`\eta_s = \mathrm{lr} \cdot f(s)` with f the schedule.
+    ``on_record`` hears every record as it is written, ``on_step`` every finished step.
+
+    ``resume`` goes on from the checkpoint in ``folder``; a run that was killed before it wrote
+    its first one begins again.
+
+    Raises :class:`Stopped` after Ctrl-C or SIGTERM (state saved), ``FloatingPointError`` if
+    loss or gradient are no longer numbers (the last good state stays on disk).
+    """
+    folder = Path(folder)
+    device = device or torch.device("cpu")
+    precision = choose_precision(config.precision, device)
+    schedule = SCHEDULES[config.schedule]
+    model.to(device).train()
+    optimiser = adamw(model, config.lr, config.betas, config.weight_decay)
+    progress = Progress()
+    checkpoint, log = folder / "checkpoint.safetensors", folder / "metrics.jsonl"
+    resume = resume and (checkpoint.exists() or (folder / "weights.safetensors").exists())
+    if resume:
+        tensors, about = load_tensors(checkpoint)
+        try:
+            progress = Progress(**about["progress"])
+        except (KeyError, TypeError):
+            raise CheckpointError(f"{checkpoint} holds no training state; train anew.") from None
+        restore_training_state(tensors, model, optimiser, device, str(checkpoint))
+    records = [r for r in read_metrics(folder) if r["step"] <= progress.step] if resume else []
+    write_atomically(log, "".join(json.dumps(r) + "\n" for r in records).encode())
+    sweep(folder, FILES)
+    cpu0 = time.process_time() - progress.cpu_seconds
+    wall0 = time.perf_counter() - progress.wall_seconds
+
+    # Sums since the last record stay on the device, so that no step waits for another.
+    sums = torch.tensor([progress.loss_sum, progress.tokens], dtype=_exact(device)).to(device)
+    rate, norm = 0.0, torch.zeros(())
+
+    def save() -> None:
+        progress.loss_sum, progress.tokens = sums.tolist()
+        _check_finite(progress.loss_sum, float(norm), progress.step, rate)
+        os.fsync(lines.fileno())  # the log on disk is never behind the checkpoint
+        progress.cpu_seconds = time.process_time() - cpu0
+        progress.wall_seconds = time.perf_counter() - wall0
+        about = {"progress": asdict(progress)}
+        save_tensors(checkpoint, training_state(model, optimiser, device), about)
+
+    with _StopFlag() as stop, log.open("a", encoding="utf-8", newline="\n") as lines:
+        if not resume:
+            save()
+        for batch in _endless(task, config, progress.step):
+            if progress.step >= config.steps:
+                break
+            rate = config.lr * schedule(progress.step, config.steps, config.warmup)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            batch = batch.to(device)
+            with autocast(device, precision):
+                loss, tokens = task.loss(model, batch, config.smoothing)
+            optimiser.zero_grad(set_to_none=True)
+            (loss / tokens).backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            optimiser.step()
+            progress.step += 1
+            sums[0] += loss.detach()
+            sums[1] += tokens
+            if on_step is not None:
+                on_step(progress.step)
+            last = progress.step == config.steps
+            if progress.step % config.log_every == 0 or last:
+                progress.loss_sum, progress.tokens = sums.tolist()
+                record = _record(progress, rate, float(norm), cpu0, wall0)
+                sums.zero_()
+                if progress.step % config.judge_every == 0 or last:
+                    model.eval()
+                    record |= task.judge(model, "dev", None if last else config.dev_words)
+                    model.train()
+                records.append(record)
+                lines.write(json.dumps(record) + "\n")
+                lines.flush()
+                if on_record is not None:
+                    on_record(record)
+            if progress.step % config.checkpoint_every == 0 or last:
+                save()
+            if stop.raised is not None and not last:
+                save()
+                raise Stopped(
+                    f"Stopped after step {progress.step} of {config.steps}; nothing is lost: "
+                    f"go on with --resume {folder}."
+                )
+    model.eval()
+    save_tensors(folder / "weights.safetensors", model.state_dict(), {"step": progress.step})
+    return records
+
+
+def _record(
+    progress: Progress, rate: float, norm: float, cpu0: float, wall0: float
+) -> dict[str, float]:
+    """One line of metrics: means since the last line."""
+    mean = progress.loss_sum / progress.tokens
+    _check_finite(mean, norm, progress.step, rate)
+    progress.seen_tokens += int(progress.tokens)
+    return {
+        "step": progress.step,
+        "loss": mean,
+        "lr": rate,
+        "gradient_norm": norm,
+        "tokens": progress.seen_tokens,
+        "cpu_seconds": round(time.process_time() - cpu0, 2),
+        "wall_seconds": round(time.perf_counter() - wall0, 2),
+    }
+
+
+def _check_finite(loss: float, norm: float, step: int, rate: float) -> None:
+    """Stop a run that has left the numbers, before its state is saved."""
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        raise FloatingPointError(
+            f"Loss and gradient must stay finite numbers, but by step {step}, at learning rate "
+            f"{rate:.2g}, they were {loss} and {norm}; the last good state is on disk. Train "
+            f"with a smaller --lr or a longer --warmup."
+        )
+
+
+def _exact(device: torch.device) -> torch.dtype:
+    """The widest float of a device (Apple's GPUs have no float64)."""
+    return torch.float32 if device.type == "mps" else torch.float64
