@@ -48,7 +48,7 @@ def canonical(name: str) -> str:
 def pins(name: str) -> tuple[dict[str, str], dict[str, str]]:
     """The direct and the other pins of a requirements file, name to version."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    own, _, others = text.partition("# --- 2.")
+    own, _, others = text.partition("# --- 2. what those need ---")
     return _pins(own), _pins(others)
 
 

@@ -54,10 +54,8 @@ def test_public_name_is_there_and_documented(name):
 
 def test_no_file_is_longer_than_400_lines():
     suffixes = (".py", ".js", ".css")
-    long = {
-        name: text.count("\n") for name, text in text_files() if name.endswith(suffixes)
-    }
-    assert {name: n for name, n in long.items() if n > 400} == {}
+    lines = {name: text.count("\n") for name, text in text_files() if name.endswith(suffixes)}
+    assert {name: count for name, count in lines.items() if count > 400} == {}
 
 
 def test_no_module_has_a_cache_or_passes_kwargs_along():

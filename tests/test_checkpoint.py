@@ -13,24 +13,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, tiny_model
 from safetensors.torch import load_file, save_file
 
 import transformer_lab
 from transformer_lab import checkpoint
 from transformer_lab.checkpoint import (
     CheckpointError,
-    load_into,
     load_tensors,
-    restore_training_state,
     save_tensors,
     sweep,
-    training_state,
     write_atomically,
 )
-from transformer_lab.optim import adamw
 
-CPU = torch.device("cpu")
 TENSORS = {
     "a": torch.tensor([[0.1, -2.5, 3e30], [float("inf"), -0.0, 1e-45]]),
     "b": torch.arange(5),
@@ -244,12 +238,11 @@ def test_a_file_cut_off_anywhere_is_refused(file, tmp_path):
 
 @pytest.mark.plain
 def test_no_changed_bit_goes_unnoticed(file, tmp_path):
-    """Every bit of the header and some of the numbers: refused, or of no consequence."""
+    """Every bit of the header and some of the numbers: refused, or the same is read."""
     content = file.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     places = [*range(header * 8), *range(header * 8, len(content) * 8, 13)]
     changed = tmp_path / "changed"
-    harmless = 0
     for bit in places:
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
@@ -258,10 +251,8 @@ def test_no_changed_bit_goes_unnoticed(file, tmp_path):
             tensors, about = load_tensors(changed)
         except CheckpointError as error:
             assert str(changed) in str(error)
-        else:
-            harmless += 1
+        else:  # a bit that means nothing: a blank that became a tab
             assert same(tensors, TENSORS) and about == ABOUT
-    assert harmless <= 8 * len("sha256")  # with its key gone, the hash is not asked
 
 
 @pytest.mark.plain
@@ -281,7 +272,7 @@ def test_other_files_are_refused(tmp_path):
     save_file({}, foreign)
     assert "another program" in refused(foreign)
     save_file({"weight": torch.ones(2, 3)}, foreign, {"format": checkpoint.FORMAT})
-    assert "about" in refused(foreign)
+    assert "it has no 'sha256'" in refused(foreign)
 
 
 class Trap:
@@ -332,104 +323,6 @@ def test_the_package_has_no_way_to_unpickle():
     assert len(files) > 20
     for path in files:
         assert not forbidden.search(path.read_text(encoding="utf-8")), path
-
-
-# ---- into a model ----
-
-
-def test_weights_go_into_a_model_of_the_same_sizes():
-    a, b = tiny_model(seed=1), tiny_model(seed=2)
-    load_into(b, a.state_dict(), "here")
-    assert same(b.state_dict(), a.state_dict())
-
-
-def test_half_precision_becomes_the_models_own():
-    model = tiny_model(seed=1, dtype=torch.float32)
-    half = {name: t.half() for name, t in model.state_dict().items()}
-    load_into(model, half, "here")
-    for name, t in model.state_dict().items():
-        assert t.dtype == torch.float32 and torch.equal(t, half[name].float())
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"encoder_layers": 3}, r"0 are missing \(first: none\) and \d+ are unknown .*encoder\.2"),
-        ({"decoder_layers": 2}, r"\d+ are missing \(first: \['decoder\.2.* and 0 are unknown"),
-        ({"d_ff": 43}, r"must have shape \(41, 35\) by the .*, but in here it has \(43, 35\)"),
-        ({"target_size": TARGET_SIZE + 1}, r"target_embedding.weight .*\(23, 35\).*\(24, 35\)"),
-    ],
-)
-def test_weights_of_other_sizes_are_refused_and_change_nothing(change, message):
-    model = tiny_model()
-    before = {name: t.clone() for name, t in model.state_dict().items()}
-    with pytest.raises(CheckpointError, match=message):
-        load_into(model, tiny_model(**change).state_dict(), "here")
-    assert same(model.state_dict(), before)
-
-
-# ---- the state of a training ----
-
-
-def stepped(steps: int):
-    """A model with dropout and its optimiser after a few steps."""
-    model = tiny_model(dtype=torch.float32, dropout=0.2).train()
-    optimiser = adamw(model, 0.01, (0.9, 0.98), 0.1)
-    go_on(model, optimiser, steps)
-    return model, optimiser
-
-
-def go_on(model, optimiser, steps: int) -> None:
-    source, target = torch.tensor([[3, 4, 5, 6, 7]]), torch.tensor([[1, 3, 4]])
-    for _ in range(steps):
-        optimiser.zero_grad()
-        model(source, target).square().mean().backward()
-        optimiser.step()
-
-
-@pytest.mark.parametrize("before", [0, 3])
-def test_a_training_goes_on_exactly_from_its_state(before, tmp_path):
-    torch.manual_seed(5)
-    model, optimiser = stepped(before)
-    save_tensors(tmp_path / "x", training_state(model, optimiser, CPU), {})
-    go_on(model, optimiser, 4)
-    torch.manual_seed(6)
-    other, its_optimiser = stepped(before + 1)
-    other = tiny_model(seed=9, dtype=torch.float32, dropout=0.2).train()
-    its_optimiser = adamw(other, 0.01, (0.9, 0.98), 0.1)
-    tensors, _ = load_tensors(tmp_path / "x")
-    restore_training_state(tensors, other, its_optimiser, CPU, "here")
-    go_on(other, its_optimiser, 4)
-    assert same(other.state_dict(), model.state_dict())
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda t: t.pop("random.cpu"),
-        lambda t: t.pop("optimiser.3.exp_avg"),
-        lambda t: t.pop("optimiser.3.step"),
-        lambda t: t.update({"optimiser.x.step": torch.ones(())}),
-        lambda t: t.update({"optimiser.99.step": torch.ones(())}),
-        lambda t: t.update({"optimiser.3.exp_avg": torch.ones(2, 3)}),
-        lambda t: t.pop("model.target_embedding.weight"),
-    ],
-)
-def test_a_state_that_is_not_whole_is_refused(spoil):
-    model, optimiser = stepped(1)
-    tensors = training_state(model, optimiser, CPU)
-    spoil(tensors)
-    with pytest.raises(CheckpointError, match="here"):
-        restore_training_state(tensors, model, optimiser, CPU, "here")
-
-
-@pytest.mark.plain
-def test_weights_alone_are_no_training_state(tmp_path):
-    model, optimiser = stepped(1)
-    with pytest.raises(CheckpointError, match="here"):
-        restore_training_state(dict(model.state_dict()), model, optimiser, CPU, "here")
 
 
 def test_the_description_is_json(file):

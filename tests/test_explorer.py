@@ -185,6 +185,7 @@ def test_an_odd_word_cannot_leave_its_place(word):
     explorer = attention_explorer([make_case(word, "AH", kind=f"<i>{word}")])
     parsed = Parsed(explorer.html)
     assert parsed.tags.count("script") == 2 and "b" not in parsed.tags and "i" not in parsed.tags
+    assert not set("<>&") & set(parsed.scripts[0])
     entry = stored(explorer)["cases"][0]
     assert (entry["word"], entry["kind"]) == (word, f"<i>{word}")
     assert word in parsed.text

@@ -34,7 +34,7 @@ def fresh(task, seed: int = 1, dropout: float = 0.2) -> EncoderDecoder:
     torch.manual_seed(seed)
     return EncoderDecoder(
         ModelConfig(
-            len(task.source), len(task.target), d_model=14, h=2, d_ff=22, encoder_layers=1,
+            len(task.source), len(task.target), d_model=22, h=2, d_ff=34, encoder_layers=1,
             decoder_layers=1, dropout=dropout,
         )
     )  # fmt: skip
@@ -59,12 +59,16 @@ def usual(task, tmp_path_factory):
     return folder, records, weights, heard, steps
 
 
-def test_it_learns(task, tmp_path):
-    """The little language of the tests is learnt: the loss falls, most words of dev are right."""
-    config = replace(SHORT, steps=300, lr=2e-2, judge_every=300, log_every=50, smoothing=0.0)
+def test_it_learns(tmp_path):
+    """The little language of the tests is learnt: most words never seen are right."""
+    task = G2P(tiny_data(500))
+    config = replace(
+        SHORT, steps=300, batch_size=16, lr=1e-2, warmup=20, judge_every=100, log_every=50,
+        smoothing=0.0, checkpoint_every=300, dev_words=50,
+    )  # fmt: skip
     records, _ = learn(task, tmp_path, config, dropout=0.0)
-    assert records[-1]["loss"] < 0.4 * records[0]["loss"]
-    assert records[-1]["dev_wer"] <= 0.5
+    assert records[-1]["loss"] < 0.3 * records[0]["loss"]
+    assert records[-1]["dev_wer"] < 0.6 and records[-1]["dev_loss"] < records[1]["dev_loss"]
 
 
 def test_the_same_seed_gives_the_same_bits(task, usual, tmp_path):
@@ -136,7 +140,7 @@ def test_the_last_figures_are_those_of_all_of_dev(task, usual):
 
 
 def test_a_long_gradient_is_cut(task, tmp_path):
-    """With SGD-like first steps Adam hides the length: what is asked is the gradient itself."""
+    """Adam hides the length of a gradient, so the gradient itself is asked."""
     seen = []
     model = fresh(task)
 
@@ -232,7 +236,7 @@ def test_a_run_that_leaves_the_numbers_stops_and_keeps_its_last_good_state(
 ):
     config = replace(SHORT, log_every=20)
     poisoned = Poisoned(task, after, into)
-    with pytest.raises(FloatingPointError, match="must stay finite .* smaller --lr"):
+    with pytest.raises(FloatingPointError, match=r"must stay finite .* smaller --lr"):
         train.train(fresh(task), poisoned, config, tmp_path)
     tensors, about = load_tensors(tmp_path / "checkpoint.safetensors")
     assert about["progress"]["step"] == good

@@ -123,17 +123,19 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
                     f"transformer-lab wrote."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-        if metadata.get("sha256", "") not in ("", _digest(tensors, metadata["about"])):
+        if metadata["sha256"] != _digest(tensors, metadata["about"]):
             raise SafetensorError("its content does not match its own SHA-256")
         return tensors, json.loads(metadata["about"])
     except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
         raise CheckpointError(
-            f"{path} cannot be read as a checkpoint ({_first_line(error)}): it is damaged, cut "
+            f"{path} cannot be read as a checkpoint ({_reason(error)}): it is damaged, cut "
             f"off or not a safetensors file; use an intact copy or train again."
         ) from None
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
     return str(error).splitlines()[0][:160] if str(error) else type(error).__name__
 
 

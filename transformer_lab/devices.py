@@ -25,8 +25,8 @@ def choose_device(name: str = "auto") -> torch.device:
     found = available_devices()
     if name == "auto":
         return torch.device(found[0])
-    kind, _, number = name.partition(":")
-    if kind not in found or number not in ("", *map(str, range(_count(kind)))):
+    numbered = [f"{kind}:{i}" for kind in found for i in range(_count(kind))]
+    if name not in found + numbered:
         raise ValueError(
             f"The device must be one that torch can use here ({', '.join(found)}), but got "
             f"{name!r}; choose one of these or leave it at auto."

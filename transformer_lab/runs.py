@@ -82,7 +82,8 @@ def reopen_g2p(folder: Path | str) -> Run:
     config = read_config(folder)
     model, _, _ = build(config)
     try:
-        settings = TrainConfig(**config["train"])
+        plain = config["train"].items()  # JSON knows no tuples
+        settings = TrainConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain})
     except TypeError as error:
         raise CheckpointError(
             f"The settings in {folder / 'config.json'} do not fit this version of the package "
@@ -137,7 +138,8 @@ def draw_curve(folder: Path) -> Path:
     from .plots import loss_curve
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    loss_curve(read_metrics(folder), figure.subplots())
+    records = [{name: float(x) for name, x in r.items()} for r in read_metrics(folder)]
+    loss_curve(records, figure.subplots())
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
     path = Path(folder) / "loss.png"

@@ -3,7 +3,7 @@ r"""What a run learns: a task makes batches, tells the loss, and judges the mode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from .models import EncoderDecoder
 from .tokens import Vocabulary
 
 
+@runtime_checkable
 class Task(Protocol):
     """What the training loop asks of a task, whatever the model."""
 

@@ -296,7 +296,7 @@ def train(
 
 def _record(
     progress: Progress, rate: float, norm: float, cpu0: float, wall0: float
-) -> dict[str, float]:
+) -> dict[str, float | int]:
     """One line of metrics: means since the last line."""
     mean = progress.loss_sum / progress.tokens
     _check_finite(mean, norm, progress.step, rate)

@@ -8,9 +8,9 @@ INK, LOSS, DEV = "#6f7a86", "#2f6db3", "#c2572b"
 
 
 def loss_curve(
-    records: Sequence[Mapping[str, float]],
+    records: Sequence[Mapping[str, int | float]],
     axes=None,
-    baselines: Mapping[str, float] | None = None,
+    baselines: Mapping[str, int | float] | None = None,
     floor: float | None = None,
 ):
     """Loss against steps; returns the axes.

@@ -275,9 +275,10 @@
       const list = c.letters.map((letter, s) => `${letter} ${two(received[s])}`).join(', ');
       strip.setAttribute('aria-label', `Attention received, summed over phones: ${list}.`);
       grid.setAttribute('aria-label', `Attention weights of ${c.word}, ${shortView()}: query (row), key (column)`);
+      const view = shortView().replace(/^./, (letter) => letter.toUpperCase());
       silent.replaceChildren(el('b', {}, missed.length
-        ? `In ${shortView()} no phone looks first at: ${missed.map(nameLetter).join(', ')}. `
-        : `In ${shortView()} each letter has a phone that looks at it first. `),
+        ? `${view}: no phone looks first at ${missed.map(nameLetter).join(', ')}. `
+        : `${view}: each letter has a phone that looks at it first. `),
       'This is where the model looks; it is no proof that a letter is silent.');
       showTable(received);
       select(state.t, state.s);

@@ -17,7 +17,7 @@ def check_weights(weights_TS: np.ndarray, rows: Sequence[str], columns: Sequence
         )
     sums = weights_TS.sum(-1)
     worst = int(np.abs(sums - 1).argmax())
-    if abs(sums[worst] - 1) > 1e-3:
+    if not abs(sums[worst] - 1) <= 1e-3:  # so that NaN is refused too
         raise ValueError(
             f"Every row of attention weights must sum to 1, but row {worst} "
             f"({rows[worst]}) sums to {sums[worst]:.4f}; were scores given instead of weights?"

@@ -122,6 +122,9 @@ def read_config(folder: Path) -> dict:
                 f"{path} must describe task, model and train of a run, but {part} is missing "
                 f"or no table; restore it or train again."
             )
+    pairs = config["task"].get("pairs")
+    if not isinstance(pairs, str | None):
+        raise CheckpointError(f"pairs in {path} must be a path or null, but it is {pairs!r:.40}.")
     return config
 
 
