@@ -95,6 +95,28 @@ def test_a_sequence_without_real_keys_gives_zeros_and_finite_gradients():
                 assert torch.isfinite(gradient).all() and (gradient[0] == 0).all()
 
 
+def test_no_step_of_the_open_formula_makes_a_number_that_is_none():
+    """Not even one that is thrown away later: torch's anomaly detection would stop there."""
+    q, k, v = inputs(T, S)
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
+        (attention_weights(q, k, make_mask("padding", S)) @ v).sum().backward()
+
+
+def test_a_kernel_that_fails_on_rows_without_keys_does_no_harm(monkeypatch):
+    """Some of torch's kernels answer NaN there; the zeros do not depend on which one runs."""
+
+    def kernel(q, k, v, attn_mask):
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~attn_mask, -math.inf)
+        return scores.softmax(-1) @ v
+
+    q, k, v = inputs(T, S)
+    mask = make_mask("both", S)
+    expected = attend(q, k, v, mask)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", kernel)
+    assert torch.isnan(kernel(q, k, v, mask.dense(T, S))[0]).all()
+    torch.testing.assert_close(attend(q, k, v, mask), expected, atol=1e-12, rtol=0)
+
+
 def test_solved_by_hand():
     """d_k = 4, so scores are halved: q·k₁/2 = ln 3 and q·k₂/2 = 0 give weights 3/4 and 1/4."""
     q = torch.tensor([[[[2 * math.log(3), 0, 0, 0]]]], dtype=torch.float64)

@@ -126,6 +126,9 @@ def test_dropout_falls_on_the_sub_layer_only(name):
         assert gone.mean().item() / 20 == pytest.approx(0.25, abs=0.01)
     else:
         assert not torch.equal(block(x, sub_layer), block(x, sub_layer))
+    # the skip path is never thinned: a sub-layer that says nothing leaves x (or its norm)
+    quiet = block(x, torch.zeros_like)
+    assert torch.equal(quiet, x if name == "pre" else block.norm(x))
     block.eval()
     assert torch.equal(block(x, sub_layer), block(x, sub_layer))
 

@@ -46,10 +46,12 @@ def test_a_run_shorter_than_its_warmup_only_rises(name):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_after_the_end_nothing_odd_happens(name):
-    at_end, after = (SCHEDULES[name](s, 50, 5) for s in (50, 5000))
-    assert 0 <= after <= at_end
-    if name in FALLING_TO_ZERO:
-        assert after == pytest.approx(0, abs=1e-15)
+    at_end = SCHEDULES[name](50, 50, 5)
+    for step in (51, 63, 80, 95, 5000):
+        after = SCHEDULES[name](step, 50, 5)
+        assert 0 <= after <= at_end
+        if name in FALLING_TO_ZERO:
+            assert after == pytest.approx(0, abs=1e-15)
 
 
 def test_values_by_hand():

@@ -5,15 +5,20 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+POSITIONS = "positions.table_nD"
+"""How the names of learned position tables end."""
+
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Matrices decay; vectors (biases, norms) and embeddings of positions do not.
 
     Every parameter is in exactly one group.
     """
-    decay = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
-    keep = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
-    assert len(decay) + len(keep) == sum(p.requires_grad for p in model.parameters())
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    decaying = {n for n, p in trained.items() if p.ndim >= 2 and not n.endswith(POSITIONS)}
+    decay = [trained[name] for name in trained if name in decaying]
+    keep = [trained[name] for name in trained if name not in decaying]
+    assert len(decay) + len(keep) == len(trained)
     return [
         {"params": decay, "weight_decay": weight_decay},
         {"params": keep, "weight_decay": 0.0},

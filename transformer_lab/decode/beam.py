@@ -49,7 +49,9 @@ def beam(
         log_p_NV[done_N] = -torch.inf
         log_p_NV[done_N, PAD] = 0.0
         total_BM = (total_BW[:, :, None] + log_p_NV.view(B, W, V)).flatten(1)
-        total_BW, choice_BW = total_BM.topk(W, dim=-1)
+        # A stable sort, unlike topk, settles ties: the smaller id first.
+        order = total_BM.sort(dim=-1, descending=True, stable=True)
+        total_BW, choice_BW = order.values[:, :W], order.indices[:, :W]
         rows_N = (first_of_source_B1 + choice_BW // V).flatten()
         symbol_N1 = (choice_BW % V).flatten()[:, None]
         tokens_NT = torch.cat([tokens_NT[rows_N], symbol_N1], dim=1)
