@@ -33,6 +33,21 @@ class Batch:
         )
 
 
+@dataclass(frozen=True)
+class WindowBatch:
+    """Windows of a running text: ``target_BT`` is ``input_BT`` one token later."""
+
+    input_BT: Int[Tensor, "B T"]
+    target_BT: Int[Tensor, "B T"]
+
+    def to(self, device: torch.device | str) -> WindowBatch:
+        """The same batch on another device."""
+        return WindowBatch(
+            self.input_BT.to(device, non_blocking=True),
+            self.target_BT.to(device, non_blocking=True),
+        )
+
+
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
     """Sequences of ids as the rows of one tensor, filled with ``PAD`` on the right."""
     if not sequences or not max(map(len, sequences)):
@@ -74,3 +89,27 @@ def bucketed_indices(
         batches = [part[i : i + batch_size] for i in range(0, len(part), batch_size)]
         for i in torch.randperm(len(batches), generator=generator).tolist():
             yield batches[i]
+
+
+def random_windows(
+    text_N: Int[Tensor, " N"], length: int, batch_size: int, seed: int, epoch: int
+) -> Iterator[WindowBatch]:
+    """One epoch of windows of ``length`` tokens that begin anywhere in the text.
+
+    An epoch has as many batches as cut the text once; where they begin is fixed by seed and
+    epoch, so batch k of epoch e is the same whenever it is asked for. Raises ``ValueError`` if
+    the text is not longer than a window.
+    """
+    if len(text_N) <= length:
+        raise ValueError(
+            f"A text must be longer than a window, but it has {len(text_N)} tokens and a window "
+            f"holds {length}; give a longer text or take a shorter window."
+        )
+    if batch_size < 1:
+        raise ValueError(f"A batch holds at least 1 window, but batch_size = {batch_size}.")
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    steps_T = torch.arange(length)
+    for _ in range(max(1, len(text_N) // (length * batch_size))):
+        starts_B = torch.randint(len(text_N) - length, (batch_size,), generator=generator)
+        index_BT = starts_B[:, None] + steps_T
+        yield WindowBatch(text_N[index_BT], text_N[index_BT + 1])

@@ -41,34 +41,38 @@ class ModelConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        for field in (
-            "source_size", "target_size", "d_model", "h", "d_ff",
-            "encoder_layers", "decoder_layers", "max_length",
-        ):  # fmt: skip
-            value = getattr(self, field)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"{field} must be a whole number of at least 1, but got {value!r}; "
-                    f"set a larger one."
-                )
-        if self.d_model % self.h:
+        _check_sizes(
+            self, "source_size", "target_size", "encoder_layers", "decoder_layers", "max_length"
+        )
+
+
+def _check_sizes(config: ModelConfig | DecoderOnlyConfig, *fields: str) -> None:
+    """The rules that every configuration of a model keeps; ``fields`` are its own sizes."""
+    for field in (*fields, "d_model", "h", "d_ff"):
+        value = getattr(config, field)
+        if not isinstance(value, int) or value < 1:
             raise ValueError(
-                f"The number of heads must divide the width of the model, but h = {self.h} and "
-                f"d_model = {self.d_model}; choose h among the divisors of {self.d_model}."
+                f"{field} must be a whole number of at least 1, but got {value!r}; "
+                f"set a larger one."
             )
-        if not 0 <= self.dropout < 1:
+    if config.d_model % config.h:
+        raise ValueError(
+            f"The number of heads must divide the width of the model, but h = {config.h} and "
+            f"d_model = {config.d_model}; choose h among the divisors of {config.d_model}."
+        )
+    if not 0 <= config.dropout < 1:
+        raise ValueError(
+            f"dropout is a share and must lie in 0 ≤ dropout < 1, but got {config.dropout}; "
+            f"0.1 is usual, 0 turns it off."
+        )
+    for field, known in (
+        ("norm", ARRANGEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS),
+    ):  # fmt: skip
+        if getattr(config, field) not in known:
             raise ValueError(
-                f"dropout is a share and must lie in 0 ≤ dropout < 1, but got {self.dropout}; "
-                f"0.1 is usual, 0 turns it off."
+                f"{field} must be one of {', '.join(known)}, but got "
+                f"{getattr(config, field)!r}; choose one of these."
             )
-        for field, known in (
-            ("norm", ARRANGEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS),
-        ):  # fmt: skip
-            if getattr(self, field) not in known:
-                raise ValueError(
-                    f"{field} must be one of {', '.join(known)}, but got "
-                    f"{getattr(self, field)!r}; choose one of these."
-                )
 
 
 class EncoderDecoder(nn.Module):
@@ -177,6 +181,73 @@ class EncoderDecoder(nn.Module):
         encoded_BSD, mask = self.encode(source_BS, trace)
         x_BTD = self._decode(target_BT, self.memory(encoded_BSD), mask, None, trace)
         return self.logits(x_BTD)
+
+    def parameters_count(self) -> int:
+        """Number of trained numbers; the shared matrix counts once."""
+        return sum(p.numel() for p in self.parameters())
+
+
+@dataclass(frozen=True)
+class DecoderOnlyConfig:
+    """Sizes and choices of a decoder-only model; see :class:`ModelConfig` for the shared ones.
+
+    ``size``: symbols in the vocabulary. ``max_length``: longest text it can see, in tokens.
+    """
+
+    size: int
+    d_model: int = 96
+    h: int = 4
+    d_ff: int = 384
+    layers: int = 3
+    dropout: float = 0.0
+    norm: str = "pre"
+    positions: str = "sinusoidal"
+    activation: str = "gelu"
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "size", "layers", "max_length")
+
+
+class DecoderOnly(nn.Module):
+    r"""A language model: each token from those before it.
+
+    .. math:: p(y) = \prod_{t=1}^{n} p(y_t \mid y_{<t})
+
+    The encoder's layers under a causal mask; there is nothing to cross-attend to. The matrix
+    that embeds symbols also scores them. Source: Radford et al. 2018, pre-norm by default.
+    """
+
+    def __init__(self, config: DecoderOnlyConfig):
+        super().__init__()
+        c = self.config = config
+        self.embedding = nn.Embedding(c.size, c.d_model)
+        self.positions = SCHEMES[c.positions](c.d_model, c.max_length)
+        self.dropout = nn.Dropout(c.dropout)
+        sizes = (c.d_model, c.h, c.d_ff, c.dropout, c.norm, c.activation)
+        self.layers = nn.ModuleList(
+            EncoderLayer(*sizes, name=f"layers.{i}") for i in range(c.layers)
+        )
+        final = ARRANGEMENTS[c.norm].final_norm
+        self.norm = LayerNorm(c.d_model) if final else nn.Identity()
+        nn.init.normal_(self.embedding.weight, std=c.d_model**-0.5)
+
+    def forward(
+        self, tokens_BT: Int[Tensor, "B T"], trace: dict[str, Tensor] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of the token after each position; position t sees tokens 0 … t."""
+        T = tokens_BT.shape[1]
+        if T > self.config.max_length:
+            raise ValueError(
+                f"A text may hold at most {self.config.max_length} tokens, but this one holds "
+                f"{T}; cut it or raise max_length."
+            )
+        pos_1T = torch.arange(T, device=tokens_BT.device)[None]
+        x_BTD = self.embedding(tokens_BT) * math.sqrt(self.config.d_model)
+        x_BTD = self.dropout(self.positions.embed(x_BTD, pos_1T))
+        for layer in self.layers:
+            x_BTD = layer(x_BTD, CAUSAL, self.positions, pos_1T, trace)
+        return F.linear(self.norm(x_BTD), self.embedding.weight)
 
     def parameters_count(self) -> int:
         """Number of trained numbers; the shared matrix counts once."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .models import ModelConfig
-from .tasks import G2P
+from .models import DecoderOnlyConfig, ModelConfig
+from .tasks import G2P, LM
 from .train import TrainConfig
 
 
@@ -17,8 +17,10 @@ class Preset:
     train: TrainConfig
     model: dict = field(default_factory=dict)
 
-    def model_for(self, task: G2P) -> ModelConfig:
+    def model_for(self, task: G2P | LM) -> ModelConfig | DecoderOnlyConfig:
         """The model's configuration for the vocabularies (and lengths) of ``task``."""
+        if isinstance(task, LM):
+            return DecoderOnlyConfig(len(task.vocabulary), max_length=task.context, **self.model)
         length = max(64, task.longest + 2)
         return ModelConfig(len(task.source), len(task.target), max_length=length, **self.model)
 
@@ -41,3 +43,24 @@ G2P_PRESETS: dict[str, Preset] = {
     ),
 }  # fmt: skip
 """Presets of ``transformer-lab train g2p``, by name."""
+
+LM_CONTEXT = 64
+"""Characters that a language model of the presets sees at once."""
+
+LM_PRESETS: dict[str, Preset] = {
+    "test": Preset(
+        "seconds on any machine; shows that everything runs, learns little",
+        TrainConfig(
+            steps=60, batch_size=8, lr=4e-3, warmup=10, smoothing=0.0, log_every=10,
+            judge_every=30, checkpoint_every=20, dev_words=40,
+        ),
+        {"d_model": 32, "h": 2, "d_ff": 64, "layers": 1},
+    ),
+    "class": Preset(
+        "about a minute or two on one thread of a laptop",
+        TrainConfig(
+            steps=2000, batch_size=16, lr=4e-3, warmup=100, smoothing=0.0, judge_every=500
+        ),
+    ),
+}  # fmt: skip
+"""Presets of ``transformer-lab train lm``, by name."""

@@ -14,13 +14,13 @@ import torch
 
 from . import __version__
 from .checkpoint import CheckpointError, write_atomically
-from .data import G2PData, load_g2p, read_pairs
+from .data import G2PData, load_g2p, load_shakespeare, read_pairs, read_text
 from .devices import available_devices, choose_device, choose_precision, describe_device
 from .metrics import Scores
-from .models import EncoderDecoder, ModelConfig
-from .presets import G2P_PRESETS
+from .models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
+from .presets import G2P_PRESETS, LM_CONTEXT, LM_PRESETS, Preset
 from .pretrained import build, load, read_config
-from .tasks import G2P, sample, score_words
+from .tasks import G2P, LM, sample, score_words
 from .train import TrainConfig, check_new, read_metrics, start_run, train
 
 
@@ -29,8 +29,8 @@ class Run:
     """One run of training: where, what, with which settings."""
 
     folder: Path
-    task: G2P
-    model: ModelConfig
+    task: G2P | LM
+    model: ModelConfig | DecoderOnlyConfig
     train: TrainConfig
     config: dict
 
@@ -39,12 +39,12 @@ def _g2p_data(pairs: Path | str | None) -> G2PData:
     return load_g2p() if pairs is None else read_pairs(pairs)
 
 
-def _own_pairs(pairs: Path | str | None) -> dict[str, str | None]:
-    """Where a reader's pairs lie, and a hash by which they are known again."""
-    if pairs is None:
-        return {"pairs": None}
-    path = Path(pairs).resolve()
-    return {"pairs": str(path), "pairs_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+def _own(kind: str, file: Path | str | None) -> dict[str, str | None]:
+    """Where a reader's own data lie, and a hash by which they are known again."""
+    if file is None:
+        return {kind: None}
+    path = Path(file).resolve()
+    return {kind: str(path), f"{kind}_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def new_g2p(
@@ -55,21 +55,41 @@ def new_g2p(
 
     A change to ``None`` changes nothing.
     """
-    if preset not in G2P_PRESETS:
-        raise ValueError(
-            f"The preset must be one of {', '.join(G2P_PRESETS)}, but got {preset!r}; choose "
-            f"one of these."
-        )
+    chosen = _preset(G2P_PRESETS, preset)
     check_new(Path(folder))
-    chosen = G2P_PRESETS[preset]
+    return _new(folder, preset, chosen, G2P(_g2p_data(pairs)), _own("pairs", pairs), changes)
+
+
+def new_lm(
+    folder: Path | str, preset: str = "class", changes: dict | None = None,
+    text: Path | str | None = None,
+) -> Run:  # fmt: skip
+    """Settings of a new run of the language model: on Shakespeare, or on a reader's ``text``."""
+    chosen = _preset(LM_PRESETS, preset)
+    check_new(Path(folder))
+    data = load_shakespeare() if text is None else read_text(text)
+    return _new(folder, preset, chosen, LM(data, LM_CONTEXT), _own("text", text), changes)
+
+
+def _preset(presets: dict[str, Preset], name: str) -> Preset:
+    if name not in presets:
+        raise ValueError(
+            f"The preset must be one of {', '.join(presets)}, but got {name!r}; choose one of "
+            f"these."
+        )
+    return presets[name]
+
+
+def _new(
+    folder: Path | str, name: str, preset: Preset, task: G2P | LM, own: dict, changes: dict | None
+) -> Run:
     wanted = {name: value for name, value in (changes or {}).items() if value is not None}
-    settings = dataclasses.replace(chosen.train, **wanted)
-    task = G2P(_g2p_data(pairs))
-    model = chosen.model_for(task)
+    settings = dataclasses.replace(preset.train, **wanted)
+    model = preset.model_for(task)
     config = {
         "version": __version__,
-        "preset": preset,
-        "task": {**task.describe(), **_own_pairs(pairs)},
+        "preset": name,
+        "task": {**task.describe(), **own},
         "model": asdict(model),
         "train": asdict(settings),
     }
@@ -81,22 +101,53 @@ def reopen_g2p(folder: Path | str) -> Run:
     folder = Path(folder)
     config = read_config(folder)
     model, _, _ = build(config)
+    pairs = config["task"].get("pairs")
+    task = G2P(_g2p_data(pairs))
+    own = _own("pairs", pairs)
+    return _reopened(folder, task, model.config, own, config, pairs or "the dictionary")
+
+
+def reopen_lm(folder: Path | str) -> Run:
+    """The run of a language model in ``folder``; its text must still be the same."""
+    folder = Path(folder)
+    config = read_config(folder)
+    if config["task"]["task"] != "lm":
+        raise CheckpointError(
+            f"The run in {folder} must be of a language model (lm), but it is of "
+            f"{config['task']['task']!r}; go on with it by `train {config['task']['task']}`."
+        )
+    text = config["task"].get("text")
+    task = LM(load_shakespeare() if text is None else read_text(text), config["task"]["context"])
+    try:
+        model = DecoderOnlyConfig(**config["model"])
+    except TypeError as error:
+        raise CheckpointError(_unfit(folder, config, error)) from None
+    return _reopened(folder, task, model, _own("text", text), config, text or "the plays")
+
+
+def _unfit(folder: Path, config: dict, error: TypeError) -> str:
+    return (
+        f"The settings in {folder / 'config.json'} do not fit this version of the package "
+        f"({error}); use the version that wrote it ({config.get('version', 'unknown')})."
+    )
+
+
+def _reopened(
+    folder: Path, task: G2P | LM, model: ModelConfig | DecoderOnlyConfig, own: dict,
+    config: dict, data: str,
+) -> Run:  # fmt: skip
+    """A run with the settings it began with, if the data are those it began with."""
     try:
         plain = config["train"].items()  # JSON knows no tuples
         settings = TrainConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain})
     except TypeError as error:
+        raise CheckpointError(_unfit(folder, config, error)) from None
+    if {**task.describe(), **own} != config["task"]:
         raise CheckpointError(
-            f"The settings in {folder / 'config.json'} do not fit this version of the package "
-            f"({error}); use the version that wrote it ({config.get('version', 'unknown')})."
-        ) from None
-    pairs = config["task"].get("pairs")
-    task = G2P(_g2p_data(pairs))
-    if {**task.describe(), **_own_pairs(pairs)} != config["task"]:
-        raise CheckpointError(
-            f"The data must be those the run in {folder} began with, but "
-            f"{pairs or 'the dictionary'} has changed; restore it or begin a new run."
+            f"The data must be those the run in {folder} began with, but {data} has changed; "
+            f"restore it or begin a new run."
         )
-    return Run(folder, task, model.config, settings, config)
+    return Run(folder, task, model, settings, config)
 
 
 def perform(
@@ -125,7 +176,8 @@ def perform(
         }
         start_run(run.folder, {**run.config, "machine": machine})
     torch.manual_seed(run.train.seed)
-    model = EncoderDecoder(run.model)
+    lm = isinstance(run.model, DecoderOnlyConfig)
+    model = DecoderOnly(run.model) if lm else EncoderDecoder(run.model)
     records = train(model, run.task, run.train, run.folder, where, resume, on_record, on_step)
     draw_curve(run.folder)
     return records
@@ -150,9 +202,14 @@ def draw_curve(folder: Path) -> Path:
 def summary(run: Run) -> str:
     """What a finished run reached, in one line."""
     last = read_metrics(run.folder)[-1]
+    if isinstance(run.task, LM):
+        reached = (
+            f"held-out loss {last['dev_loss']:.3f} nats ({last['dev_bits']:.2f} bits) a character"
+        )
+    else:
+        reached = f"dev WER {last['dev_wer']:.1%}, PER {last['dev_per']:.1%} (greedy)"
     return (
-        f"Done: {last['step']:,} steps, {last['cpu_seconds']:.0f} s of CPU time; dev WER "
-        f"{last['dev_wer']:.1%}, PER {last['dev_per']:.1%} (greedy). "
+        f"Done: {last['step']:,} steps, {last['cpu_seconds']:.0f} s of CPU time; {reached}. "
         f"The run is in {run.folder}."
     )
 

@@ -1,37 +1,19 @@
-r"""What a run learns: a task makes batches, tells the loss, and judges the model."""
+r"""Spelling to pronunciation: letters in, phonemes out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from .batches import Batch, bucketed_indices, pad, pair_batch
-from .data.g2p import Entry, G2PData
-from .decode import beam, greedy
-from .losses import cross_entropy
-from .metrics import Scores, score
-from .models import EncoderDecoder
-from .tokens import Vocabulary
-
-
-@runtime_checkable
-class Task(Protocol):
-    """What the training loop asks of a task, whatever the model."""
-
-    def describe(self) -> dict:
-        """Everything needed to use the trained model again, as JSON-able values."""
-
-    def batches(self, seed: int, epoch: int, batch_size: int) -> Iterator[Batch]:
-        """One epoch of batches, the same whenever it is asked for."""
-
-    def loss(self, model: nn.Module, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Sum of the losses of the batch in nats, and the number of tokens."""
-
-    def judge(self, model: nn.Module, part: str, limit: int | None) -> dict[str, float]:
-        """Figures on a held-out part, by name."""
+from ..batches import Batch, bucketed_indices, pad, pair_batch
+from ..data.g2p import Entry, G2PData
+from ..decode import beam, greedy
+from ..losses import cross_entropy
+from ..metrics import Scores, score
+from ..models import EncoderDecoder
+from ..tokens import Vocabulary
 
 
 class G2P:

@@ -1,0 +1,126 @@
+"""Commands that train: train g2p, train lm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .shared import Bar, Device, Threads, option, set_up, stop
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+app = typer.Typer(
+    help="Train a model; the run goes into a folder of its own.", no_args_is_help=True
+)
+
+
+@app.command("g2p")
+def train_g2p(
+    context: typer.Context,
+    preset: Annotated[
+        str, option("Named setting: test (seconds) or class (minutes).", "NAME")
+    ] = "class",
+    out: Annotated[Path, option("Folder of the new run.", "FOLDER")] = Path("runs/g2p"),
+    resume: Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")] = None,
+    pairs: Annotated[
+        Path | None,
+        option("Your own pairs, UTF-8: a word, a tab, its symbols separated by spaces.", "FILE"),
+    ] = None,
+    steps: Annotated[int | None, option("Training steps, not the preset's.")] = None,
+    batch_size: Annotated[int | None, option("Pairs in a batch.")] = None,
+    lr: Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")] = None,
+    warmup: Annotated[int | None, option("Steps in which the rate rises to its peak.")] = None,
+    seed: Annotated[int | None, option("Seed of weights, order and dropout.")] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+) -> None:
+    """Train the pronouncing model: letters in, phonemes out.
+
+    The class preset takes about two minutes of one CPU thread. Ctrl-C stops cleanly, and
+    --resume FOLDER goes on where it stopped, with the settings it began with.
+    """
+    from .. import runs
+
+    if resume is not None:
+        _refuse_settings(context)
+        run = runs.reopen_g2p(resume)
+    else:
+        changes = {
+            "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "seed": seed,
+        }  # fmt: skip
+        run = runs.new_g2p(out, preset, changes, pairs)
+    _perform(run, device, resume is not None, threads)
+
+
+@app.command("lm")
+def train_lm(
+    context: typer.Context,
+    preset: Annotated[
+        str, option("Named setting: test (seconds) or class (minutes).", "NAME")
+    ] = "class",
+    out: Annotated[Path, option("Folder of the new run.", "FOLDER")] = Path("runs/lm"),
+    resume: Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")] = None,
+    text: Annotated[
+        Path | None, option("Your own text, UTF-8, not Shakespeare's plays.", "FILE")
+    ] = None,
+    steps: Annotated[int | None, option("Training steps, not the preset's.")] = None,
+    batch_size: Annotated[int | None, option("Windows in a batch.")] = None,
+    lr: Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")] = None,
+    warmup: Annotated[int | None, option("Steps in which the rate rises to its peak.")] = None,
+    seed: Annotated[int | None, option("Seed of weights, order and dropout.")] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+) -> None:
+    """Train a language model: the next character of a text.
+
+    On nine of Shakespeare's plays, or on --text FILE; the last tenth is held out. Ctrl-C stops
+    cleanly, and --resume FOLDER goes on where it stopped, with the settings it began with.
+    """
+    from .. import runs
+
+    if resume is not None:
+        _refuse_settings(context)
+        run = runs.reopen_lm(resume)
+    else:
+        changes = {
+            "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "seed": seed,
+        }  # fmt: skip
+        run = runs.new_lm(out, preset, changes, text)
+    _perform(run, device, resume is not None, threads)
+
+
+def _refuse_settings(context: typer.Context) -> None:
+    """A resumed run keeps the settings it began with."""
+    free = {"resume", "device", "threads"}
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in context.params
+        if name not in free
+        and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise ValueError(
+            f"A resumed run keeps the settings it began with, but got {', '.join(given)}; "
+            f"leave that out, or begin a new run without --resume."
+        )
+
+
+def _perform(run: Run, device: str, resume: bool, threads: int | None) -> None:
+    """Train with a progress bar; a stop says how to go on."""
+    from .. import runs
+    from ..train import Stopped
+
+    set_up(threads or (run.config.get("machine", {}).get("threads") if resume else None))
+    try:
+        with Bar("training", run.train.steps) as bar:
+            runs.perform(run, device, resume, bar.advance, bar.tell)
+    except Stopped as stopped:
+        stop(str(stopped))
+    except KeyboardInterrupt:  # the second one, or one before or after the steps
+        if not (run.folder / "config.json").exists():
+            raise
+        stop(f"Stopped at once; go on from the last checkpoint with --resume {run.folder}.")
+    print(runs.summary(run))
