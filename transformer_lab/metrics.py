@@ -34,7 +34,12 @@ class Scores:
 
     @property
     def per(self) -> float:
-        """Phoneme error rate."""
+        """Phoneme error rate; ``ValueError`` if no reference holds a phoneme."""
+        if not self.phones:
+            raise ValueError(
+                f"A rate needs at least one phoneme in the references, but those of all "
+                f"{self.words} words are empty; look at the data."
+            )
         return self.edits / self.phones
 
 

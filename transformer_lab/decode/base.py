@@ -43,8 +43,17 @@ def next_log_probabilities(
 
 
 def step_limit(model: EncoderDecoder, max_symbols: int | None) -> int:
-    """How many steps a decoder may take: ``max_symbols`` plus one for EOS, or what fits."""
+    """How many steps a decoder may take: ``max_symbols`` plus one for EOS, or what fits.
+
+    The last step may say a symbol instead of EOS; such a hypothesis is unfinished and holds
+    ``max_symbols + 1`` symbols.
+    """
     room = model.config.max_length - 1
+    if room < 1:
+        raise ValueError(
+            f"To decode, a model must take at least 2 tokens (BOS and one more), but max_length "
+            f"is {model.config.max_length}; make a model with a larger one."
+        )
     if max_symbols is None:
         return room
     if not 1 <= max_symbols <= room - 1:

@@ -30,13 +30,13 @@ def inline_svg(figure, alt: str) -> InlineSVG:
     if not alt.strip():
         raise ValueError("A figure needs a text that says what one sees, but alt is empty.")
     buffer = io.StringIO()
-    key = f"td-{abs(hash_text(alt)):x}"
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": alt}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     plt.close(figure)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    key = f"td-{hash_text(alt + svg):x}"
     # Ids are made unique to this figure: several figures share one page.
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{key}-", svg)
     svg = re.sub(r"(?<=[ :])#000000", "currentColor", svg)
