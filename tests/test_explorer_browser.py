@@ -100,7 +100,7 @@ def test_the_map_its_table_and_its_sentences_agree_with_the_data(show):
             best = A_TS[1].argmax()
             assert said.startswith(f"AY looks at: {'knight'[best]} {printed[1, best]:.2f}")
             missed = [x for s, x in enumerate("knight") if s not in A_TS[:3].argmax(axis=-1)]
-            assert f"no phone looks first at {', '.join(missed)}. This is" in (
+            assert f"no phoneme looks first at {', '.join(missed)}. This is" in (
                 page.locator(".tdx-silent").text_content()
             )
             marked = page.locator(".tdx-letter.tdx-missed").all_text_contents()

@@ -155,6 +155,8 @@ def test_messages_name_the_rule_and_both_values(task):
         next(random_windows(torch.arange(50), 5, 0, 1, 1))
     with pytest.raises(ValueError, match="holds 64 characters and the shorter part 60"):
         LM(TextData("ab" * 100, "a" * 60), 64)
+    with pytest.raises(ValueError, match="at least 2 characters, but context = 1"):
+        LM(TextData("ab" * 100, "ab" * 100), 1)
     with pytest.raises(ValueError, match="layers must be a whole number of at least 1, but got 0"):
         DecoderOnlyConfig(9, layers=0)
     with pytest.raises(ValueError, match="h = 5 and d_model = 96"):

@@ -43,6 +43,8 @@ AXES: tuple[Axis, ...] = (
     Axis("F", r"d_{\mathrm{ff}}", "inner width of the feed-forward layer"),
     Axis("V", r"V", "symbols in the vocabulary, special symbols included"),
     Axis("L", r"L", "layers of a stack"),
+    Axis("N", r"N", "rows of any kind laid one after another: tokens of a text, beams of a batch"),
+    Axis("W", r"W", "hypotheses of a beam"),
 )
 
 SYMBOLS: tuple[Symbol, ...] = (
@@ -84,6 +86,18 @@ SYMBOLS: tuple[Symbol, ...] = (
         r"A",
         r"[0,1]^{n\times m}",
         "attention weights: softmax of the scores along each row; every row sums to 1",
+    ),
+    Symbol(r"O", r"\mathbb{R}^{n\times d_v}", "output of attention: values mixed by the weights"),
+    Symbol(r"R", r"\mathbb{R}^{n\times m}", "what a scheme of positions adds to the scores"),
+    Symbol(
+        r"\mu,\ \sigma^2",
+        r"\mathbb{R}",
+        "mean and variance of one token's features in layer norm (divided by d, not d − 1)",
+    ),
+    Symbol(
+        r"\gamma,\ \beta",
+        r"\mathbb{R}^{d_{\mathrm{model}}}",
+        "trained gain and shift of layer norm",
     ),
     Symbol(r"x,\ y", r"\text{sequences}", "source (here: letters) and target (here: phonemes)"),
     Symbol(r"p(y\mid x)", r"[0,1]", "probability the model gives a target, given the source"),

@@ -35,8 +35,9 @@ class MultiHeadAttention(nn.Module):
             \frac{(X W_Q^i)(Y W_K^i)^\top}{\sqrt{d_k}}\right) Y W_V^i \\
         \mathrm{MHA}(X, Y) &= [\mathrm{head}_1, \dots, \mathrm{head}_h]\, W_O
 
-    X (B, T, D) asks, Y (B, S, D) is looked at; Y = X is self-attention. The projections of all
-    heads are stored together: ``qkv`` holds W_Q, W_K, W_V one after another, ``out`` holds W_O.
+    X (B, T, D) asks, Y (B, S, D) is looked at; Y = X is self-attention. Each projection
+    also adds a bias, left out of the formula. Those of all heads are stored together: ``qkv``
+    holds W_Q, W_K, W_V one after another, ``out`` holds W_O.
     torch stores a matrix transposed (it computes x Wᵀ); the book's W is ``weight.T``.
 
     Raises ``ValueError`` if h does not divide d_model. Source: Vaswani et al. 2017, 3.2.2.

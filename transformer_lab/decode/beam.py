@@ -29,7 +29,8 @@ def beam(
 
     |y| counts EOS, α = ``length_penalty`` (0: by probability alone; Wu et al. 2016, equation
     14). Width 1 is greedy decoding. A width larger than the number of hypotheses that exist
-    returns fewer. Raises ``ValueError`` for a width below 1.
+    returns fewer; one that the length limit cut off is ranked by what it has so far, without EOS.
+    Raises ``ValueError`` for a width below 1.
     """
     if width < 1:
         raise ValueError(f"A beam must be at least 1 wide, but got {width}; 5 is usual.")

@@ -273,12 +273,12 @@
         grid.querySelectorAll('.tdx-letter')[s].classList.toggle('tdx-missed', missed.includes(s));
       });
       const list = c.letters.map((letter, s) => `${letter} ${two(received[s])}`).join(', ');
-      strip.setAttribute('aria-label', `Attention received, summed over phones: ${list}.`);
+      strip.setAttribute('aria-label', `Attention received, summed over phonemes: ${list}.`);
       grid.setAttribute('aria-label', `Attention weights of ${c.word}, ${shortView()}: query (row), key (column)`);
       const view = shortView().replace(/^./, (letter) => letter.toUpperCase());
       silent.replaceChildren(el('b', {}, missed.length
-        ? `${view}: no phone looks first at ${missed.map(nameLetter).join(', ')}. `
-        : `${view}: each letter has a phone that looks at it first. `),
+        ? `${view}: no phoneme looks first at ${missed.map(nameLetter).join(', ')}. `
+        : `${view}: each letter has a phoneme that looks at it first. `),
       'This is where the model looks; it is no proof that a letter is silent.');
       showTable(received);
       select(state.t, state.s);
@@ -291,7 +291,7 @@
         el('caption', {}, `${c.word}: attention weights, ${shortView()}`),
         el('thead', {}, el('tr', {}, th('col', 'query (row) \\ key (column)'), ...c.letters.map((x) => th('col', x)))),
         el('tbody', {}, ...A.map((row, t) => line(c.phones[t], row))),
-        el('tfoot', {}, line('sum over phones', received))));
+        el('tfoot', {}, line('sum over phonemes', received))));
       sentences.replaceChildren(...A.map((_, t) => el('li', {}, looksAt(t))));
     }
     /* The readout for a cell; the selected cell is the one that Tab reaches. */
@@ -363,7 +363,7 @@
     if (layers > 1) controls.append(segments(`${id}-layer`, 'Layer', layers, state.layer, (v) => showView('layer', v)));
     if (heads > 1) controls.append(segments(`${id}-head`, 'Head', heads, state.head, (v) => showView('head', v)));
     const map = el('div', { class: 'tdx-map' },
-      el('p', { class: 'tdx-axis' }, 'attention received, summed over phones (the line marks 1)'),
+      el('p', { class: 'tdx-axis' }, 'attention received, summed over phonemes (the line marks 1)'),
       el('div', { class: 'tdx-scroll' }, el('div', { class: 'tdx-sheet' }, strip,
         el('p', { class: 'tdx-axis tdx-keys' }, 'key (column)'), grid)),
       el('div', { class: 'tdx-legend' }, 'weight', el('span', { class: 'tdx-number' }, '0'),

@@ -21,8 +21,9 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 ROW_TOLERANCE = 1e-3
 
 CAPTION = (
-    "Each row is a phone the model wrote. The cells of a row show how it shared its attention "
-    "among the letters while it wrote that phone: they sum to 1. The colour scale is fixed, 0 to 1."
+    "Each row is a phoneme the model wrote. The cells of a row show how it shared its attention "
+    "among the letters while it wrote that phoneme: they sum to 1. The colour scale is fixed, "
+    "0 to 1."
 )
 
 

@@ -37,7 +37,8 @@ def available() -> list[str]:
 class Explanation:
     r"""One word and what the model does with it.
 
-    ``letters`` (S of them); ``symbols`` (T of them: the phonemes, then ``<eos>``);
+    ``letters`` (S of them); ``symbols`` (T of them: the phonemes, then ``<eos>``,
+    whether or not the model wrote it);
     ``probability_T``: what the model gave each symbol when its turn came;
     ``cross_LHTS``: cross-attention weights of every decoder layer and head. Row t of a map is
     the distribution over the letters used to predict symbol t.

@@ -24,6 +24,8 @@ class LM:
     def __init__(self, data: TextData, context: int):
         self.data, self.context = data, context
         self.vocabulary = Vocabulary(data.symbols)
+        if context < 2:
+            raise ValueError(f"A window holds at least 2 characters, but context = {context}.")
         shortest = min(len(data.train), len(data.held_out))
         if shortest <= context:
             raise ValueError(
@@ -53,14 +55,14 @@ class LM:
         r"""Mean loss per held-out character (nats), and in bits (divided by ln 2).
 
         Windows overlap by half, and only the second half of each counts (all of the first
-        window), so every character but those of the first window is predicted with at least
-        half a window before it. ``limit`` judges about that many windows, from the beginning.
+        window). So every character but the very first is predicted once, and all but those of
+        the first half-window with at least half a window before them. ``limit`` judges about
+        that many windows, from the beginning.
         """
         text_N, T = self._held_out_N, self.context
         device = next(model.parameters()).device
         skip = T - T // 2
-        starts = range(0, len(text_N) - 1 - skip, T // 2) if T > 1 else range(len(text_N) - 1)
-        starts = list(starts)[:limit]
+        starts = list(range(0, len(text_N) - 1 - skip, T // 2))[:limit]
         total, count = 0.0, 0
         for first in range(0, len(starts), 64):
             whole = [text_N[s : s + T + 1] for s in starts[first : first + 64]]
