@@ -97,9 +97,10 @@ def test_looking_where_nothing_is(lab, run, tmp_path):
 
     assert "layer must lie between 1 and 1" in look("--layer", 2).sentence
     assert "head must lie between 1 and 2" in look("--head", 3).sentence
+    (tmp_path / "file").write_text("")
     for out, message in (
         (tmp_path / "x.jpg", ".png, .pdf, .svg"),
-        (tmp_path / "no" / "x.png", "no"),
+        (tmp_path / "file" / "x.png", "file"),
     ):
         ended = look("--out", out)
         assert ended.code == 1 and message in ended.err and ended.err.count("\n") == 1, ended

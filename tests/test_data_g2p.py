@@ -152,3 +152,27 @@ def test_own_pairs_too_few_to_split(tmp_path):
     with pytest.raises(DataError, match=r"3 different sources .* give a few hundred") as caught:
         read_pairs(write(tmp_path / "own.tsv", lines_of_pairs(3)))
     assert "the part dev" in str(caught.value)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a" * 201 + "\tA", r"line 3: .* at most 200 symbols, but one holds 201"),
+        ("b\t" + "A " * 300, r"line 3: .* at most 200 symbols, but one holds 300"),
+        ("b\tA <eos>", r"line 3: <eos> is a symbol of the program's own"),
+    ],
+)
+def test_lines_that_training_could_not_take_are_refused(tmp_path, line, message):
+    file = tmp_path / "pairs.tsv"
+    file.write_text(f"cat\tK AE T\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_pairs(file)
+
+
+def test_composed_and_decomposed_accents_are_one_word(tmp_path):
+    words = [f"w{i}" for i in range(400)] + ["cafe\u0301", "caf\u00e9"]
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{w}\tA\n" for w in words), encoding="utf-8")
+    data = read_pairs(file)
+    assert sum(len(data.entries(part)) for part in ("train", "dev", "test")) == 401

@@ -250,7 +250,7 @@ def test_decoding_leaves_no_gradients_and_no_change(decode):
 @pytest.mark.plain
 @pytest.mark.parametrize("width", [0, -2])
 def test_a_beam_must_be_at_least_one_wide(width):
-    with pytest.raises(ValueError, match=rf"at least 1 wide, but got {width}; 5 is usual\."):
+    with pytest.raises(ValueError, match=rf"1 to 1000 wide, but got {width}; 5 is usual\."):
         beam(tiny_model(), SOURCE, width)
 
 

@@ -138,7 +138,7 @@ def test_changed_text_and_another_kind_of_run_are_refused(tmp_path):
     text = tmp_path / "mine.txt"
     text.write_text(TEXT, encoding="utf-8")
     runs.perform(runs.new_lm(tmp_path / "run", "test", {"steps": 2}, text), "cpu")
-    with pytest.raises(ValueError, match="must pronounce words"):
+    with pytest.raises(ValueError, match="but it is of a language model; go on with it by"):
         runs.reopen_g2p(tmp_path / "run")
     text.write_text(TEXT + "more", encoding="utf-8")
     with pytest.raises(ValueError, match=r"mine\.txt has changed; restore it"):

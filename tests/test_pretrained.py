@@ -207,7 +207,7 @@ def test_capital_letters_count_where_a_model_has_learnt_them(tmp_path, monkeypat
     [
         ("", "at least one letter"),
         ("  \n", "at least one letter"),
-        ("naïve", "'ï', 'n', 'v' is not among them|'ï'"),
+        ("naïve", "'ï', 'n', 'v' are not among them|'ï'"),
         ("b" * 65, "at most 64 tokens"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_symbol_may_not_stand_twice():
 
 @pytest.mark.plain
 def test_unknown_symbols_are_named_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"but '7', 'ß' is not among them; use these: a b c$"):
+    with pytest.raises(ValueError, match=r"but '7', 'ß' are not among them; use these: a b c$"):
         Vocabulary(("a", "b", "c")).encode("ßab7ß")
     many = Vocabulary(tuple(f"s{i}" for i in range(100)))
     with pytest.raises(ValueError, match=r"but 'x' is not among them.* s58 s59 …$"):

@@ -100,6 +100,11 @@ def reopen_g2p(folder: Path | str) -> Run:
     """The run in ``folder``, as it was asked for; its data must still be the same."""
     folder = Path(folder)
     config = read_config(folder)
+    if config["task"].get("task") == "lm":
+        raise CheckpointError(
+            f"The run in {folder} must be of the pronouncing model (g2p), but it is of a "
+            f"language model; go on with it by `train lm --resume {folder}`."
+        )
     model, _, _ = build(config)
     pairs = config["task"].get("pairs")
     task = G2P(_g2p_data(pairs))
@@ -111,10 +116,10 @@ def reopen_lm(folder: Path | str) -> Run:
     """The run of a language model in ``folder``; its text must still be the same."""
     folder = Path(folder)
     config = read_config(folder)
-    if config["task"]["task"] != "lm":
+    if config["task"].get("task") != "lm":
         raise CheckpointError(
             f"The run in {folder} must be of a language model (lm), but it is of "
-            f"{config['task']['task']!r}; go on with it by `train {config['task']['task']}`."
+            f"{config['task'].get('task')!r}; go on with it by `train g2p --resume {folder}`."
         )
     text = config["task"].get("text")
     task = LM(load_shakespeare() if text is None else read_text(text), config["task"]["context"])

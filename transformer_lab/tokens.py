@@ -60,7 +60,8 @@ class Vocabulary:
             known = " ".join(self.symbols[:60]) + (" …" if len(self.symbols) > 60 else "")
             raise ValueError(
                 f"Only symbols of the vocabulary can be encoded, but "
-                f"{', '.join(map(repr, unknown))} is not among them; "
+                f"{', '.join(map(repr, unknown))} {'is' if len(unknown) == 1 else 'are'} not "
+                f"among them; "
                 f"use these: {known}"
             ) from None
 

@@ -227,6 +227,11 @@ def train(
         except (KeyError, TypeError):
             raise CheckpointError(f"{checkpoint} holds no training state; train anew.") from None
         restore_training_state(tensors, model, optimiser, device, str(checkpoint))
+        if progress.step >= config.steps and not read_metrics(folder):
+            raise CheckpointError(
+                f"The run in {folder} has finished, so there is nothing to resume, and its "
+                f"metrics.jsonl is gone; the weights beside it are whole."
+            )
     records = [r for r in read_metrics(folder) if r["step"] <= progress.step] if resume else []
     write_atomically(log, "".join(json.dumps(r) + "\n" for r in records).encode())
     sweep(folder, FILES)

@@ -71,6 +71,14 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
+def _out_of_memory(error: Exception) -> bool:
+    """Whether the memory was full: torch says so in several ways."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = ("can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+
+
 def _sentence(error: Exception) -> str | None:
     """What to tell a reader: our own errors say it themselves, the system's are completed."""
     if isinstance(error, ImportError):
@@ -81,8 +89,11 @@ def _sentence(error: Exception) -> str | None:
             f"`python -m pip install torch`, or as https://pytorch.org/get-started/locally/ says "
             f"for your computer."
         )
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return "The memory of the device is full; take a smaller --batch-size or --device cpu."
+    if _out_of_memory(error):
+        return (
+            "The memory of the device is full; take a smaller --batch-size or --beam, a shorter "
+            "input, or --device cpu."
+        )
     if isinstance(error, OSError):
         if error.errno == errno.ENOSPC:
             return f"The disk is full ({error.filename or 'no room left'}); free some and retry."

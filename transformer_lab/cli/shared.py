@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -28,6 +29,12 @@ def set_up(threads: int | None = None) -> None:
     """Set the CPU threads: one, unless told otherwise."""
     import torch
 
+    cores = os.cpu_count() or 1
+    if threads is not None and threads > cores:
+        raise ValueError(
+            f"There may be as many threads as the computer has cores, {cores}, but got "
+            f"--threads {threads}; more only slow it down."
+        )
     torch.set_num_threads(threads or 1)
 
 

@@ -97,6 +97,8 @@ def attention(
     """
     from .. import plots, pretrained
 
+    if out is not None:
+        plots.check_picture(out)
     set_up()
     seen = pretrained.load(model).explain(word)
     layers, heads = seen.cross_LHTS.shape[:2]
@@ -110,8 +112,8 @@ def attention(
     weights_TS = maps.mean(0) if head == 0 else maps[head - 1]
     print(plots.map_in_words(weights_TS, seen.symbols, seen.letters))
     if out is not None:
-        plots.save_map(out, weights_TS, seen.symbols, seen.letters, title=word)
-        print(f"Drawn into {out}")
+        whole = plots.save_map(out, weights_TS, seen.symbols, seen.letters, title=word)
+        print(f"Drawn into {out}" + ("" if whole else "; its font lacks some symbols (boxes)."))
 
 
 @app.command()

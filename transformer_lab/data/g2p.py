@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ..tokens import SPECIAL
 from .sources import DataError, member, read_utf8
 
 Entry = tuple[str, tuple[tuple[str, ...], ...]]
@@ -99,9 +101,10 @@ def read_pairs(path: str | Path) -> G2PData:
     A UTF-8 file with one pair a line, `source<TAB>target`, where the symbols of
     the target are separated by spaces and those of the source are its
     characters. Several lines with one source are several right answers. Blank
-    lines are skipped. Raises `DataError` with the number of the line.
+    lines are skipped; letters with accents are composed (NFC), so that equal
+    words are equal. Raises `DataError` with the number of the line.
     """
-    text = read_utf8(path)
+    text = unicodedata.normalize("NFC", read_utf8(path))
     words: dict[str, dict[tuple[str, ...], None]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -120,6 +123,7 @@ def read_pairs(path: str | Path) -> G2PData:
                 f"{path}, line {number}: the {empty} is empty; write it, or take the line out: "
                 f"{_shorten(line)!r}."
             )
+        _check_pair(f"{path}, line {number}", source, target)
         words.setdefault(source, {})[target] = None
     if not words:
         raise DataError(
@@ -135,6 +139,25 @@ def read_pairs(path: str | Path) -> G2PData:
             "and test); give a few hundred sources."
         )
     return data
+
+
+LONGEST = 200
+"""More symbols than this on one side of a pair are no word: the line is refused."""
+
+
+def _check_pair(where: str, source: str, target: tuple[str, ...]) -> None:
+    longest = max(len(source), len(target))
+    if longest > LONGEST:
+        raise DataError(
+            f"{where}: a source or target may hold at most {LONGEST} symbols, but one holds "
+            f"{longest}; cut the line into words: {_shorten(source)!r}."
+        )
+    special = [symbol for symbol in target if symbol in SPECIAL]
+    if special:
+        raise DataError(
+            f"{where}: {special[0]} is a symbol of the program's own ({', '.join(SPECIAL)} are); "
+            f"write another: {_shorten(source)!r}."
+        )
 
 
 def _split(words: dict[str, tuple[tuple[str, ...], ...]]) -> G2PData:

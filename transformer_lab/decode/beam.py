@@ -10,6 +10,9 @@ from ..models import EncoderDecoder
 from ..tokens import BOS, EOS, PAD
 from .base import Hypothesis, next_log_probabilities, step_limit
 
+WIDEST = 1000
+"""A wider beam is refused: it would fill the memory of most computers."""
+
 
 @torch.inference_mode()
 def beam(
@@ -30,10 +33,10 @@ def beam(
     |y| counts EOS, α = ``length_penalty`` (0: by probability alone; Wu et al. 2016, equation
     14). Width 1 is greedy decoding. A width larger than the number of hypotheses that exist
     returns fewer; one that the length limit cut off is ranked by what it has so far, without EOS.
-    Raises ``ValueError`` for a width below 1.
+    Raises ``ValueError`` for a width outside 1 … 1000.
     """
-    if width < 1:
-        raise ValueError(f"A beam must be at least 1 wide, but got {width}; 5 is usual.")
+    if not 1 <= width <= WIDEST:
+        raise ValueError(f"A beam must be 1 to {WIDEST} wide, but got {width}; 5 is usual.")
     B, W = source_BS.shape[0], width
     device = source_BS.device
     state = model.start(source_BS)

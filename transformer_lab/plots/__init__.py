@@ -3,7 +3,7 @@
 from .curves import loss_curve
 from .explorer import Case, Explorer, attention_explorer
 from .inline import InlineSVG, inline_svg
-from .maps import attention_map, map_in_words, save_map
+from .maps import attention_map, check_picture, map_in_words, save_map
 from .ribbon import ribbon
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "InlineSVG",
     "attention_explorer",
     "attention_map",
+    "check_picture",
     "inline_svg",
     "loss_curve",
     "map_in_words",

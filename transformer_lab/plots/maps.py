@@ -2,6 +2,7 @@ r"""Attention weights as a heat map."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,23 +77,37 @@ def map_in_words(weights_TS: np.ndarray, rows: Sequence[str], columns: Sequence[
     return "\n".join(lines)
 
 
+def check_picture(path: str | Path) -> None:
+    """Refuse a name under which no picture can be drawn."""
+    known = (".png", ".pdf", ".svg")
+    if Path(path).suffix.lower() not in known:
+        raise ValueError(
+            f"A picture's name must end in one of {', '.join(known)}, but got {path}; rename it."
+        )
+    if Path(path).is_dir():
+        raise ValueError(f"A picture needs a file, but {path} is a folder; choose another name.")
+
+
 def save_map(
     path: str | Path,
     weights_TS: np.ndarray,
     rows: Sequence[str],
     columns: Sequence[str],
     title: str = "",
-) -> None:
-    """Draw :func:`attention_map` into a PNG, PDF or SVG file."""
+) -> bool:
+    """Draw :func:`attention_map` into a PNG, PDF or SVG file.
+
+    Folders are made; ``False`` says that the font lacks a symbol and a box stands for it.
+    """
     from matplotlib.figure import Figure
 
-    known = (".png", ".pdf", ".svg")
-    if Path(path).suffix.lower() not in known:
-        raise ValueError(
-            f"A picture's name must end in one of {', '.join(known)}, but got {path}; rename it."
-        )
+    check_picture(path)
     figure = Figure(
         figsize=(1.6 + 0.5 * len(columns), 1.2 + 0.4 * len(rows)), layout="constrained"
     )
     attention_map(weights_TS, rows, columns, figure.subplots(), title)
-    figure.savefig(path, dpi=150)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        figure.savefig(path, dpi=150)
+    return not any("missing from font" in str(warning.message) for warning in heard)

@@ -7,6 +7,7 @@ beside this file, in half precision, with the log and the figures of the run tha
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,8 +63,8 @@ class Pronouncer:
         self.model, self.source, self.target, self.about = model.eval(), source, target, about
 
     def spelling(self, word: str) -> str:
-        """``word`` as the model reads it: small letters, unless it has learnt capital ones."""
-        word = word.strip()
+        """``word`` as the model reads it: composed (NFC), small letters unless it knows others."""
+        word = unicodedata.normalize("NFC", word.strip())
         if not any(symbol != symbol.lower() for symbol in self.source.symbols):
             word = word.lower()
         if not word:

@@ -104,6 +104,7 @@ def transcribe(
     device = next(model.parameters()).device
     order = sorted(range(len(words)), key=lambda i: len(words[i]))
     answers: list[tuple[str, ...]] = [()] * len(words)
+    batch_size = max(1, min(batch_size, 4096 // width))  # rows of a beam fill the memory
     for start in range(0, len(order), batch_size):
         indices = order[start : start + batch_size]
         ids_BS = pad([source.encode(words[i]) for i in indices]).to(device)
