@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from transformer_lab import plots
+from transformer_lab import plots, pretrained, runs
 from transformer_lab.cli import _sentence, app, shared
+from transformer_lab.decode import beam
+from transformer_lab.tasks import g2p
 
 pytestmark = pytest.mark.plain
 
@@ -33,6 +37,45 @@ def test_more_threads_than_cores_are_refused():
 def test_a_beam_has_an_upper_limit():
     result = CliRunner().invoke(app, ["generate", "cat", "--beam", "1001"])
     assert "1 to 1000 wide, but got 1001" in str(result.exception)
+
+
+def test_a_wide_beam_takes_fewer_words_at_a_time(monkeypatch):
+    speaker = pretrained.load("g2p-class")
+    rows = []
+
+    def counted(model, ids_BS, width):
+        rows.append(len(ids_BS) * width)
+        return beam(model, ids_BS, width)
+
+    monkeypatch.setattr(g2p, "beam", counted)
+    words = ["cat", "dog", "bird"] * 30
+    said = g2p.transcribe(speaker.model, words, speaker.source, speaker.target, width=100)
+    assert max(rows) <= 4096 and sum(rows) == 90 * 100
+    assert said[:3] == said[3:6] == [speaker.pronounce(word, 100) for word in words[:3]]
+
+
+def test_a_finished_run_that_lost_its_log_is_left_as_it_is(tmp_path):
+    text = tmp_path / "mine.txt"
+    text.write_text("to be or not to be that is the question\n" * 50, encoding="utf-8")
+    run = runs.new_lm(tmp_path / "run", "test", {"steps": 2}, text)
+    runs.perform(run, "cpu")
+    (run.folder / "metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"has finished, .* its metrics\.jsonl is gone"):
+        runs.perform(runs.reopen_lm(run.folder), "cpu", resume=True)
+    assert not (run.folder / "metrics.jsonl").exists()
+
+
+def test_a_run_from_a_larger_computer_goes_on_with_the_cores_there_are(tmp_path):
+    text = tmp_path / "mine.txt"
+    text.write_text("to be or not to be that is the question\n" * 50, encoding="utf-8")
+    run = runs.new_lm(tmp_path / "run", "test", {"steps": 2}, text)
+    runs.perform(run, "cpu")
+    config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+    config["machine"]["threads"] = 10_000
+    (run.folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    result = CliRunner().invoke(app, ["train", "lm", "--resume", str(run.folder)])
+    assert result.exit_code == 0, result.exception
+    torch.set_num_threads(1)
 
 
 def test_a_pictures_name_is_checked_before_anything_is_computed(tmp_path):

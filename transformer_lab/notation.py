@@ -37,7 +37,7 @@ AXES: tuple[Axis, ...] = (
     Axis("T", r"n", "positions that ask: queries, the target side of a decoder"),
     Axis("S", r"m", "positions that are looked at: keys and values, the source side"),
     Axis("H", r"h", "heads that ask"),
-    Axis("G", r"g", "heads of keys and values; equal to H here"),
+    Axis("G", r"g", "heads of keys and values: H, or a divisor of it where heads share them"),
     Axis("K", r"d_k", "width of one head, for queries, keys and values alike"),
     Axis("D", r"d_{\mathrm{model}}", "width of the model: the vector that stands for one token"),
     Axis("F", r"d_{\mathrm{ff}}", "inner width of the feed-forward layer"),

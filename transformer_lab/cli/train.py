@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,24 +17,29 @@ app = typer.Typer(
     help="Train a model; the run goes into a folder of its own.", no_args_is_help=True
 )
 
+Preset = Annotated[str, option("Named setting: test (seconds) or class (minutes).", "NAME")]
+Resume = Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")]
+Steps = Annotated[int | None, option("Training steps, not the preset's.")]
+Rate = Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")]
+Warmup = Annotated[int | None, option("Steps in which the rate rises to its peak.")]
+Seed = Annotated[int | None, option("Seed of weights, order and dropout.")]
+
 
 @app.command("g2p")
 def train_g2p(
     context: typer.Context,
-    preset: Annotated[
-        str, option("Named setting: test (seconds) or class (minutes).", "NAME")
-    ] = "class",
+    preset: Preset = "class",
     out: Annotated[Path, option("Folder of the new run.", "FOLDER")] = Path("runs/g2p"),
-    resume: Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")] = None,
+    resume: Resume = None,
     pairs: Annotated[
         Path | None,
         option("Your own pairs, UTF-8: a word, a tab, its symbols separated by spaces.", "FILE"),
     ] = None,
-    steps: Annotated[int | None, option("Training steps, not the preset's.")] = None,
+    steps: Steps = None,
     batch_size: Annotated[int | None, option("Pairs in a batch.")] = None,
-    lr: Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")] = None,
-    warmup: Annotated[int | None, option("Steps in which the rate rises to its peak.")] = None,
-    seed: Annotated[int | None, option("Seed of weights, order and dropout.")] = None,
+    lr: Rate = None,
+    warmup: Warmup = None,
+    seed: Seed = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
@@ -58,19 +64,17 @@ def train_g2p(
 @app.command("lm")
 def train_lm(
     context: typer.Context,
-    preset: Annotated[
-        str, option("Named setting: test (seconds) or class (minutes).", "NAME")
-    ] = "class",
+    preset: Preset = "class",
     out: Annotated[Path, option("Folder of the new run.", "FOLDER")] = Path("runs/lm"),
-    resume: Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")] = None,
+    resume: Resume = None,
     text: Annotated[
         Path | None, option("Your own text, UTF-8, not Shakespeare's plays.", "FILE")
     ] = None,
-    steps: Annotated[int | None, option("Training steps, not the preset's.")] = None,
+    steps: Steps = None,
     batch_size: Annotated[int | None, option("Windows in a batch.")] = None,
-    lr: Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")] = None,
-    warmup: Annotated[int | None, option("Steps in which the rate rises to its peak.")] = None,
-    seed: Annotated[int | None, option("Seed of weights, order and dropout.")] = None,
+    lr: Rate = None,
+    warmup: Warmup = None,
+    seed: Seed = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
@@ -113,7 +117,9 @@ def _perform(run: Run, device: str, resume: bool, threads: int | None) -> None:
     from .. import runs
     from ..train import Stopped
 
-    set_up(threads or (run.config.get("machine", {}).get("threads") if resume else None))
+    if resume and threads is None:  # as many as it began with, if this computer has them
+        threads = min(run.config.get("machine", {}).get("threads", 1), os.cpu_count() or 1)
+    set_up(threads)
     try:
         with Bar("training", run.train.steps) as bar:
             runs.perform(run, device, resume, bar.advance, bar.tell)
