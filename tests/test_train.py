@@ -306,5 +306,5 @@ def test_a_run_goes_on_with_its_own_data_only(tmp_path, monkeypatch):
 
 @pytest.mark.plain
 def test_a_preset_must_exist(tmp_path):
-    with pytest.raises(ValueError, match="one of test, class, but got 'huge'"):
+    with pytest.raises(ValueError, match="one of test, class, lab, but got 'huge'"):
         runs.new_g2p(tmp_path / "run", "huge")

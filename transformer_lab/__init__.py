@@ -1,8 +1,8 @@
 r"""transformer_lab: the Transformer of the book, small enough to read, real enough to train.
 
 The rooms, in the order in which data flow through them: ``notation``, ``plots``, ``tokens``,
-``data``, ``baselines``, ``batches``, ``positions``, ``norms``, ``attention``, ``layers``,
-``models``, ``losses``, ``metrics``, ``decode``, ``schedules``, ``optim``, ``devices``,
+``data``, ``baselines``, ``batches``, ``kernels``, ``positions``, ``norms``, ``attention``,
+``layers``, ``models``, ``losses``, ``metrics``, ``decode``, ``schedules``, ``optim``, ``devices``,
 ``checkpoint``, ``tasks``, ``train``, ``presets``, ``pretrained``, ``runs``,
 ``gpu_check``, ``doctor``, ``cli``. A room imports only from rooms before it.
 

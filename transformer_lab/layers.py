@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import CAUSAL, EVERYTHING, KVCache, Mask, MultiHeadAttention
+from .kernels import Linear
 from .norms import ARRANGEMENTS
 from .positions import Positions
 
@@ -30,8 +31,8 @@ class FeedForward(nn.Module):
                 f"The activation must be one of {', '.join(ACTIVATIONS)}, but got "
                 f"{activation!r}; choose one of these."
             )
-        self.inner = nn.Linear(d_model, d_ff)
-        self.outer = nn.Linear(d_ff, d_model)
+        self.inner = Linear(d_model, d_ff)
+        self.outer = Linear(d_ff, d_model)
         self.activation = ACTIVATIONS[activation]
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from .attention import CAUSAL, DecoderState, Mask, empty_caches, padding_mask
+from .kernels import linear
 from .layers import ACTIVATIONS, DecoderLayer, EncoderLayer
 from .norms import ARRANGEMENTS, LayerNorm
 from .positions import SCHEMES
@@ -164,7 +164,7 @@ class EncoderDecoder(nn.Module):
 
     def logits(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         r"""Scores of all symbols by the transposed embedding: z = x Eᵀ."""
-        return F.linear(x_BTD, self.target_embedding.weight)
+        return linear(x_BTD, self.target_embedding.weight)
 
     def forward(
         self,
@@ -247,7 +247,7 @@ class DecoderOnly(nn.Module):
         x_BTD = self.dropout(self.positions.embed(x_BTD, pos_1T))
         for layer in self.layers:
             x_BTD = layer(x_BTD, CAUSAL, self.positions, pos_1T, trace)
-        return F.linear(self.norm(x_BTD), self.embedding.weight)
+        return linear(self.norm(x_BTD), self.embedding.weight)
 
     def parameters_count(self) -> int:
         """Number of trained numbers; the shared matrix counts once."""

@@ -11,11 +11,15 @@ from .train import TrainConfig
 
 @dataclass(frozen=True)
 class Preset:
-    """One named setting: the model's options, the training's, and what it is for."""
+    """One named setting: the model's options, the training's, and what it is for.
+
+    ``context``: characters that a language model sees at once (of no meaning for g2p).
+    """
 
     about: str
     train: TrainConfig
     model: dict = field(default_factory=dict)
+    context: int = 64
 
     def model_for(self, task: G2P | LM) -> ModelConfig | DecoderOnlyConfig:
         """The model's configuration for the vocabularies (and lengths) of ``task``."""
@@ -41,11 +45,19 @@ G2P_PRESETS: dict[str, Preset] = {
         ),
         {"d_model": 64, "h": 4, "d_ff": 256, "dropout": 0.0},
     ),
+    "lab": Preset(
+        "about half an hour on one thread; what the book calls full strength",
+        TrainConfig(
+            steps=18_500, batch_size=96, lr=2e-3, warmup=800, judge_every=1850,
+            checkpoint_every=925, log_every=100,
+        ),
+        {
+            "d_model": 128, "h": 4, "d_ff": 512, "dropout": 0.1, "encoder_layers": 3,
+            "decoder_layers": 3,
+        },
+    ),
 }  # fmt: skip
 """Presets of ``transformer-lab train g2p``, by name."""
-
-LM_CONTEXT = 64
-"""Characters that a language model of the presets sees at once."""
 
 LM_PRESETS: dict[str, Preset] = {
     "test": Preset(
@@ -59,8 +71,17 @@ LM_PRESETS: dict[str, Preset] = {
     "class": Preset(
         "about a minute or two on one thread of a laptop",
         TrainConfig(
-            steps=2000, batch_size=16, lr=4e-3, warmup=100, smoothing=0.0, judge_every=500
+            steps=3000, batch_size=16, lr=4e-3, warmup=100, smoothing=0.0, judge_every=500
         ),
+    ),
+    "lab": Preset(
+        "about half an hour on one thread; what the book calls full strength",
+        TrainConfig(
+            steps=9_200, batch_size=16, lr=2e-3, warmup=400, smoothing=0.0, weight_decay=0.1,
+            judge_every=920, checkpoint_every=460, log_every=50,
+        ),
+        {"d_model": 192, "h": 6, "d_ff": 768, "layers": 4, "dropout": 0.1},
+        context=128,
     ),
 }  # fmt: skip
 """Presets of ``transformer-lab train lm``, by name."""

@@ -16,9 +16,10 @@ from . import __version__
 from .checkpoint import CheckpointError, write_atomically
 from .data import G2PData, load_g2p, load_shakespeare, read_pairs, read_text
 from .devices import available_devices, choose_device, choose_precision, describe_device
+from .kernels import choose_linear, linear_kernel
 from .metrics import Scores
 from .models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
-from .presets import G2P_PRESETS, LM_CONTEXT, LM_PRESETS, Preset
+from .presets import G2P_PRESETS, LM_PRESETS, Preset
 from .pretrained import build, load, read_config
 from .tasks import G2P, LM, sample, score_words
 from .train import TrainConfig, check_new, read_metrics, start_run, train
@@ -68,7 +69,7 @@ def new_lm(
     chosen = _preset(LM_PRESETS, preset)
     check_new(Path(folder))
     data = load_shakespeare() if text is None else read_text(text)
-    return _new(folder, preset, chosen, LM(data, LM_CONTEXT), _own("text", text), changes)
+    return _new(folder, preset, chosen, LM(data, chosen.context), _own("text", text), changes)
 
 
 def _preset(presets: dict[str, Preset], name: str) -> Preset:
@@ -164,13 +165,16 @@ def perform(
 ) -> list[dict]:
     """Train, write the folder (configuration, metrics, weights, loss curve); the records.
 
-    A resumed run stays on the kind of device where it began, unless another is named.
+    A resumed run stays on the kind of device where it began, unless another is named, and
+    with the kernel of its linear maps.
     """
     began_on = run.config.get("machine", {}).get("kind")
     if resume and device == "auto" and began_on in available_devices():
         device = began_on
     where = choose_device(device)
-    if not resume:
+    if resume:
+        choose_linear(run.config.get("machine", {}).get("linear", "auto"))
+    else:
         machine = {
             "kind": where.type,
             "device": describe_device(where),
@@ -178,6 +182,7 @@ def perform(
             "torch": torch.__version__,
             "python": platform.python_version(),
             "threads": torch.get_num_threads(),
+            "linear": linear_kernel(),
         }
         start_run(run.folder, {**run.config, "machine": machine})
     torch.manual_seed(run.train.seed)

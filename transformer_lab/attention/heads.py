@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from ..kernels import Linear, linear
 from ..positions import Positions
 from .cache import KVCache
 from .dot_product import attend, attention_weights
@@ -51,8 +51,8 @@ class MultiHeadAttention(nn.Module):
                 f"d_model = {d_model}; choose h among the divisors of {d_model}."
             )
         self.h, self.d_model, self.name = h, d_model, name
-        self.qkv = nn.Linear(d_model, 3 * d_model)
-        self.out = nn.Linear(d_model, d_model)
+        self.qkv = Linear(d_model, 3 * d_model)
+        self.out = Linear(d_model, d_model)
         # The three projections are three matrices: each gets the range of its own size.
         for block in self.qkv.weight.split(d_model):
             nn.init.xavier_uniform_(block)
@@ -87,7 +87,7 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
         """Keys and values of another sequence, computed once and used at every step."""
         D = self.d_model
-        k, v = F.linear(y_BSD, self.qkv.weight[D:], self.qkv.bias[D:]).chunk(2, dim=-1)
+        k, v = linear(y_BSD, self.qkv.weight[D:], self.qkv.bias[D:]).chunk(2, dim=-1)
         return split_heads(k, self.h), split_heads(v, self.h)
 
     def cross(
@@ -99,7 +99,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Cross-attention: ``x_BTD`` asks, ``memory`` (see :meth:`keys_values`) is looked at."""
         D = self.d_model
-        q_BHTK = split_heads(F.linear(x_BTD, self.qkv.weight[:D], self.qkv.bias[:D]), self.h)
+        q_BHTK = split_heads(linear(x_BTD, self.qkv.weight[:D], self.qkv.bias[:D]), self.h)
         return self._finish(q_BHTK, *memory, mask, None, None, trace)
 
     def _finish(self, q_BHTK, k_BHSK, v_BHSK, mask, scheme, pos_BT, trace) -> Tensor:
