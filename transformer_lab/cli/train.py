@@ -17,7 +17,9 @@ app = typer.Typer(
     help="Train a model; the run goes into a folder of its own.", no_args_is_help=True
 )
 
-Preset = Annotated[str, option("Named setting: test (seconds), class (minutes), lab (half an hour).", "NAME")]
+Preset = Annotated[
+    str, option("Named setting: test (seconds), class (minutes), lab (half an hour).", "NAME")
+]
 Resume = Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")]
 Steps = Annotated[int | None, option("Training steps, not the preset's.")]
 Rate = Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")]
