@@ -9,23 +9,12 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from transformer_lab.attention import DecoderState, KVCache, Mask
+from transformer_lab.attention import DecoderState, KVCache
 from transformer_lab.models import EncoderDecoder
 from transformer_lab.tokens import BOS, EOS, PAD
 
 Next = Callable[[int, tuple[int, ...]], dict[int, float]]
 """(first symbol of the source, target so far) to the probabilities of what comes next."""
-
-
-class TreeState(DecoderState):
-    """Remembers, for each row, which source it belongs to and what was said so far."""
-
-    def __init__(self, sources: list[int]):
-        super().__init__([KVCache(1)], [], Mask())
-        self.rows: list[tuple[int, tuple[int, ...]]] = [(s, ()) for s in sources]
-
-    def select(self, rows_B):
-        self.rows = [self.rows[i] for i in rows_B.tolist()]
 
 
 class Tree(EncoderDecoder):
@@ -36,21 +25,30 @@ class Tree(EncoderDecoder):
         self.config = SimpleNamespace(max_length=max_length)
         self.table, self.size, self.steps = table, size, 0
 
-    def start(self, source_BS):
-        return TreeState(source_BS[:, 0].tolist())
+    def start(self, source_BS, width=1):
+        """What was said so far, for each hypothesis of each source."""
+        state = DecoderState([KVCache(1)])
+        state.said = [(s, [()] * width) for s in source_BS[:, 0].tolist()]
+        return state
 
     def step(self, target_BT, state):
+        return self.branch(target_BT, torch.zeros_like(target_BT), state)
+
+    def branch(self, tokens_BW, parent_BW, state):
         self.steps += 1
-        state.rows = [
-            (source, (*said, symbol))
-            for (source, said), (symbol,) in zip(state.rows, target_BT.tolist(), strict=True)
+        state.said = [
+            (source, [(*said[p], symbol) for symbol, p in zip(symbols, parents, strict=True)])
+            for (source, said), symbols, parents in zip(
+                state.said, tokens_BW.tolist(), parent_BW.tolist(), strict=True
+            )
         ]
-        logits = torch.full((len(state.rows), 1, self.size), -math.inf, dtype=torch.float64)
-        for row, (source, said) in enumerate(state.rows):
-            # a row that is done is fed PAD; whoever listens to its answer is led astray
-            known = {3: 1.0} if PAD in said or EOS in said else self.table(source, said[1:])
-            for symbol, probability in known.items():
-                logits[row, 0, symbol] = math.log(probability)
+        logits = torch.full((*tokens_BW.shape, self.size), -math.inf, dtype=torch.float64)
+        for b, (source, hypotheses) in enumerate(state.said):
+            for w, said in enumerate(hypotheses):
+                # one that is done is fed PAD; whoever listens to its answer is led astray
+                known = {3: 1.0} if PAD in said or EOS in said else self.table(source, said[1:])
+                for symbol, probability in known.items():
+                    logits[b, w, symbol] = math.log(probability)
         return logits
 
 

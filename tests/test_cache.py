@@ -1,4 +1,4 @@
-"""The cache: what is appended comes back, what is selected stays together."""
+"""The cache: what is appended comes back, and every token knows its place and its past."""
 
 import pytest
 import torch
@@ -42,54 +42,42 @@ def test_memory_is_reserved_once():
     assert len(places) == 1
 
 
-def test_select_reorders_repeats_and_drops_rows():
-    cache, _ = filled([5])
-    rows = torch.tensor([3, 3, 0, 10])
-    cache.select(rows)
-    new_k, new_v = K_ALL[rows, :, 5:6], V_ALL[rows, :, 5:6]
-    k, v = cache.append(new_k, new_v)
-    assert torch.equal(k, K_ALL[rows, :, :6]) and torch.equal(v, V_ALL[rows, :, :6])
+def test_steps_place_tokens_one_after_another():
+    state = DecoderState(empty_caches(1, 13))
+    for T, first in ((3, 0), (1, 3), (2, 4)):
+        pos_BT, pos_BS, mask = state.follow(T, torch.device("cpu"))
+        assert pos_BT.tolist() == [list(range(first, first + T))]
+        assert pos_BS.tolist() == [list(range(first + T))]
+        assert mask == Mask(causal=True)
 
 
-def test_repeated_rows_do_not_share_memory():
-    """Two hypotheses with one parent go on by themselves."""
-    cache, _ = filled([2])
-    cache.select(torch.tensor([4, 4]))
-    k, _ = cache.append(K_ALL[:2, :, 2:3], V_ALL[:2, :, 2:3])
-    assert torch.equal(k[0, :, :2], k[1, :, :2]) and not torch.equal(k[0, :, 2], k[1, :, 2])
+def test_padding_on_the_left_takes_no_position_and_is_seen_by_nobody():
+    state = DecoderState(empty_caches(1, 13), padding_B=torch.tensor([0, 2, 1]))
+    pos_BT, pos_BS, mask = state.follow(3, torch.device("cpu"))
+    assert pos_BT.tolist() == pos_BS.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 1]]
+    assert mask.causal and mask.keys_BS.tolist() == [[1, 1, 1], [0, 0, 1], [0, 1, 1]]
+    pos_BT, pos_BS, mask = state.follow(1, torch.device("cpu"))
+    assert pos_BT.tolist() == [[3], [1], [2]]
+    assert pos_BS.tolist() == [[0, 1, 2, 3], [0, 0, 0, 1], [0, 0, 1, 2]]
+    assert mask.keys_BS.tolist() == [[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]]
 
 
-def test_select_on_an_empty_cache_changes_nothing():
-    cache = KVCache(3)
-    cache.select(torch.tensor([1, 0]))
-    assert cache.length == 0
-    assert cache.append(K_ALL[:, :, :1], V_ALL[:, :, :1])[0].shape == (B, H, 1, K)
-
-
-def test_a_state_keeps_each_source_with_its_row():
-    caches = empty_caches(2, 13)
-    for layer, cache in enumerate(caches):
-        cache.append(K_ALL[:, :, :3] + layer, V_ALL[:, :, :3] - layer)
-    memory = [(randn(B, H, 17, K, seed=i), randn(B, H, 17, K, seed=9 + i)) for i in range(2)]
-    keys = randn(B, 17, seed=5) > 0
-    state = DecoderState(caches, memory, Mask(keys_BS=keys))
-    assert state.length == 3
-    rows = torch.tensor([7, 2, 7])
-    state.select(rows)
-    assert state.length == 3
-    assert torch.equal(state.mask.keys_BS, keys[rows])
-    for layer in range(2):
-        for got, was in zip(state.memory[layer], memory[layer], strict=True):
-            assert torch.equal(got, was[rows])
-        k, v = state.caches[layer].append(K_ALL[rows, :, 3:4], V_ALL[rows, :, 3:4])
-        assert torch.equal(k[:, :, :3], K_ALL[rows, :, :3] + layer)
-        assert torch.equal(v[:, :, :3], V_ALL[rows, :, :3] - layer)
-
-
-def test_a_state_without_padding_can_be_selected():
-    state = DecoderState(empty_caches(1, 3), [(K_ALL, V_ALL)], Mask())
-    state.select(torch.tensor([1]))
-    assert state.mask.keys_BS is None and state.memory[0][0].shape[0] == 1
+def test_a_branching_sees_its_own_path_and_no_other():
+    """Three hypotheses, three steps, parents by hand."""
+    state = DecoderState(empty_caches(1, 9))
+    _, _, mask = state.branch(torch.tensor([[0, 0, 0], [0, 0, 0]]))
+    own = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert mask.paths_BTS.int().tolist() == [own, own]
+    _, _, mask = state.branch(torch.tensor([[1, 1, 0], [2, 0, 1]]))
+    first = [[0, 1, 0], [0, 1, 0], [1, 0, 0]]  # whose first token each of source 0 goes back to
+    second = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert mask.paths_BTS[:, :, :3].int().tolist() == [first, second]
+    assert mask.paths_BTS[:, :, 3:].int().tolist() == [own, own]
+    pos_BT, pos_BS, mask = state.branch(torch.tensor([[2, 0, 2], [1, 1, 1]]))
+    assert pos_BT.tolist() == [[2, 2, 2]] and pos_BS.tolist() == [[0, 0, 0, 1, 1, 1, 2, 2, 2]]
+    assert mask.paths_BTS[0, 0].int().tolist() == [1, 0, 0, 0, 0, 1, 1, 0, 0]
+    assert mask.paths_BTS[0, 1].int().tolist() == [0, 1, 0, 1, 0, 0, 0, 1, 0]
+    assert mask.paths_BTS[1, 2].int().tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
 
 
 def test_caches_of_layers_are_separate():

@@ -36,7 +36,7 @@ def test_the_next_distribution_is_the_models_own():
     model, said = tiny_model(), targets(B, T, TARGET_SIZE)
     state = model.start(SOURCE)
     for t in range(T):
-        got = next_log_probabilities(model, said[:, t], state)
+        got = next_log_probabilities(model.step(said[:, t : t + 1], state))[:, 0]
         for b in range(B):
             expected = model(alone(SOURCE, b), said[b : b + 1, : t + 1])[0, -1].log_softmax(-1)
             assert got[b, [PAD, BOS]].tolist() == [-math.inf] * 2
@@ -248,9 +248,9 @@ def test_decoding_leaves_no_gradients_and_no_change(decode):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("width", [0, -2])
-def test_a_beam_must_be_at_least_one_wide(width):
-    with pytest.raises(ValueError, match=rf"1 to 1000 wide, but got {width}; 5 is usual\."):
+@pytest.mark.parametrize("width", [0, -2, 201])
+def test_a_beam_has_a_least_and_a_largest_width(width):
+    with pytest.raises(ValueError, match=rf"1 to 200 wide, but got {width}; 5 is usual\."):
         beam(tiny_model(), SOURCE, width)
 
 

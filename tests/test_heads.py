@@ -154,11 +154,10 @@ def test_a_scheme_is_heard_with_and_without_a_cache(kind):
     pos = torch.arange(T)[None]
     torch.testing.assert_close(ours(x, CAUSAL, scheme, pos), expected, atol=1e-12, rtol=0)
     for pieces in ([1] * T, [1, 5, 4, 3]):
-        cache = KVCache(T)
-        out = [
-            ours(part, CAUSAL, scheme, at, cache)
-            for part, at in zip(x.split(pieces, 1), pos.split(pieces, 1), strict=True)
-        ]
+        cache, out = KVCache(T), []
+        for part, at in zip(x.split(pieces, 1), pos.split(pieces, 1), strict=True):
+            so_far = pos[:, : int(at[0, -1]) + 1]
+            out.append(ours(part, CAUSAL, scheme, at, cache, pos_BS=so_far))
         torch.testing.assert_close(torch.cat(out, 1), expected, atol=1e-12, rtol=0)
 
 

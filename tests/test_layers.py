@@ -186,7 +186,14 @@ def test_dropout_is_passed_on(norm):
 
 
 def test_the_activations_are_torchs():
-    assert ACTIVATIONS == {"relu": functional.relu, "gelu": functional.gelu}
+    assert set(ACTIVATIONS) == {"relu", "gelu"}
+    x = randn(B, T, D).requires_grad_()
+    for name, ours in ACTIVATIONS.items():
+        theirs = getattr(functional, name)
+        for part in (x, x[:1, :1]):
+            torch.testing.assert_close(ours(part), theirs(part), atol=1e-15, rtol=0)
+        slopes = [torch.autograd.grad(f(x).square().sum(), x)[0] for f in (ours, theirs)]
+        torch.testing.assert_close(*slopes, atol=1e-14, rtol=0)
 
 
 @pytest.mark.plain

@@ -11,6 +11,7 @@ KEYS = lengths_to_keys(LENGTHS, 7)
 NAMES = ["nothing", "causal", "padding", "both"]
 LEFT = [Mask(), CAUSAL, Mask(keys_BS=KEYS), Mask(True, KEYS)]
 RIGHT = [Mask(), CAUSAL, Mask(keys_BS=KEYS.flip(1)), Mask(True, KEYS.flip(1))]
+PATHS = torch.rand(5, 3, 7, generator=torch.Generator().manual_seed(1)) > 0.5
 
 
 def by_definition(mask, B, T, S):
@@ -36,6 +37,25 @@ def test_dense_is_the_definition(mask, T):
     else:
         assert dense.dtype == torch.bool and dense.ndim == 4 and dense.shape[1] == 1
         assert torch.equal(dense[:, 0].expand(5, T, 7), expected)
+
+
+@pytest.mark.parametrize("mask", LEFT, ids=NAMES)
+def test_paths_allow_what_they_say_where_the_rest_allows_it_too(mask):
+    paths = Mask(paths_BTS=PATHS)
+    assert torch.equal(paths.dense(3, 7), PATHS[:, None])
+    expected = by_definition(mask, 5, 3, 7) & PATHS
+    for both in (mask & paths, paths & mask):
+        assert not both.only_causal and torch.equal(both.dense(3, 7)[:, 0], expected)
+    other = Mask(paths_BTS=PATHS.flip(1))
+    assert torch.equal((paths & other).dense(3, 7)[:, 0], PATHS & PATHS.flip(1))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("T", "S"), [(2, 7), (3, 6)])
+def test_paths_must_fit_queries_and_keys(T, S):
+    message = rf"row for each query and one column for each key, {T} and {S}, but it has 3 and 7"
+    with pytest.raises(ValueError, match=message):
+        Mask(paths_BTS=PATHS).dense(T, S)
 
 
 def test_a_causal_square_is_the_lower_triangle_with_its_diagonal():

@@ -258,3 +258,20 @@ def test_a_target_longer_than_the_model_is_refused_at_the_step_it_happens():
     ours.step(targets(B, 18, TARGET_SIZE), state)
     with pytest.raises(ValueError, match=r"target may hold at most 19 tokens.* holds 21;"):
         ours.step(TARGET[:, :3], state)
+
+
+def test_branches_see_their_own_past():
+    """Four hypotheses of each source in one cache, with random parents: as if read alone."""
+    ours, W, steps = tiny_model().double(), 4, 5
+    generator = torch.Generator().manual_seed(2)
+    state, said = ours.start(SOURCE, W), [[[] for _ in range(W)] for _ in range(B)]
+    for _ in range(steps):
+        symbols = torch.randint(3, TARGET_SIZE, (B, W), generator=generator)
+        parents = torch.randint(W, (B, W), generator=generator)
+        logits = ours.branch(symbols, parents, state)
+        said = [
+            [[*said[b][parents[b, w]], int(symbols[b, w])] for w in range(W)] for b in range(B)
+        ]
+    for w in range(W):
+        alone = ours(SOURCE, torch.tensor([said[b][w] for b in range(B)]))[:, -1]
+        torch.testing.assert_close(logits[:, w], alone, atol=1e-12, rtol=0)

@@ -138,6 +138,20 @@ class _OneDNNLinear(torch.autograd.Function):
         )
 
 
+def gelu(x: Float[Tensor, "... F"]) -> Float[Tensor, "... F"]:
+    r"""The Gaussian error linear unit, entry by entry.
+
+    .. math:: \mathrm{GELU}(x) = x\,\Phi(x) = \tfrac12 x\,(1 + \operatorname{erf}(x/\sqrt2))
+
+    Φ is the distribution function of the standard normal. Equal to ``F.gelu``, which on a CPU
+    hands contiguous arrays to oneDNN; torch's own loop, which takes any other layout, is about
+    twice as fast there. Source: Hendrycks and Gimpel 2016.
+    """
+    if x.device.type == "cpu" and x.ndim > 1 and x.shape[-2] > 1:
+        return F.gelu(x.transpose(-1, -2)).transpose(-1, -2)
+    return F.gelu(x)
+
+
 class Linear(nn.Linear):
     """torch's own linear layer (its parameters, its first values) computed by :func:`linear`."""
 

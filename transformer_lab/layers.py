@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import CAUSAL, EVERYTHING, KVCache, Mask, MultiHeadAttention
-from .kernels import Linear
+from .kernels import Linear, gelu
 from .norms import ARRANGEMENTS
 from .positions import Positions
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS = {"relu": F.relu, "gelu": gelu}
 """What can stand between the two matrices of a feed-forward layer."""
 
 
@@ -51,6 +51,8 @@ class EncoderLayer(nn.Module):
 
     ``norm`` is ``"post"`` or ``"pre"``: see :mod:`transformer_lab.norms`. Dropout stands on
     the output of each sub-layer, as in the paper (torch's own layer drops weights as well).
+    Under a causal mask the same layer is that of a decoder-only model; ``cache`` and ``pos_BS``
+    are for its decoding (see :class:`~transformer_lab.attention.MultiHeadAttention`).
     """
 
     def __init__(
@@ -72,16 +74,18 @@ class EncoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BSD: Float[Tensor, "B S D"],
+        x_BTD: Float[Tensor, "B T D"],
         mask: Mask = EVERYTHING,
         scheme: Positions | None = None,
-        pos_BS: Int[Tensor, "#B S"] | None = None,
+        pos_BT: Int[Tensor, "#B T"] | None = None,
         trace: dict[str, Tensor] | None = None,
-    ) -> Float[Tensor, "B S D"]:
-        x_BSD = self.around_attention(
-            x_BSD, lambda x: self.attention(x, mask, scheme, pos_BS, trace=trace)
+        cache: KVCache | None = None,
+        pos_BS: Int[Tensor, "#B S"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        x_BTD = self.around_attention(
+            x_BTD, lambda x: self.attention(x, mask, scheme, pos_BT, cache, trace, pos_BS)
         )
-        return self.around_feed_forward(x_BSD, self.feed_forward)
+        return self.around_feed_forward(x_BTD, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -94,6 +98,7 @@ class DecoderLayer(nn.Module):
 
     ``memory`` is the output of the encoder; its keys and values come from
     ``layer.cross_attention.keys_values(memory_BSD)`` and do not change during decoding.
+    ``pos_BN`` are the positions of all N keys of the self-attention, those of ``cache`` included.
     """
 
     def __init__(
@@ -125,9 +130,10 @@ class DecoderLayer(nn.Module):
         pos_BT: Int[Tensor, "#B T"] | None = None,
         cache: KVCache | None = None,
         trace: dict[str, Tensor] | None = None,
+        pos_BN: Int[Tensor, "#B N"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         x_BTD = self.around_self(
-            x_BTD, lambda x: self.self_attention(x, mask, scheme, pos_BT, cache, trace)
+            x_BTD, lambda x: self.self_attention(x, mask, scheme, pos_BT, cache, trace, pos_BN)
         )
         x_BTD = self.around_cross(
             x_BTD, lambda x: self.cross_attention.cross(x, memory, memory_mask, trace)

@@ -135,32 +135,49 @@ class EncoderDecoder(nn.Module):
         """Keys and values of the source for the cross-attention of each decoder layer."""
         return [layer.cross_attention.keys_values(encoded_BSD) for layer in self.decoder]
 
-    def start(self, source_BS: Int[Tensor, "B S"]) -> DecoderState:
-        """Encode a source and prepare to decode it token by token (see :meth:`step`)."""
+    def start(self, source_BS: Int[Tensor, "B S"], width: int = 1) -> DecoderState:
+        """Encode a source and prepare to decode it: see :meth:`step` and :meth:`branch`.
+
+        ``width`` is how many hypotheses of each source will share its cache.
+        """
         encoded_BSD, mask = self.encode(source_BS)
-        caches = empty_caches(len(self.decoder), self.config.max_length)
+        caches = empty_caches(len(self.decoder), self.config.max_length * width)
         return DecoderState(caches, self.memory(encoded_BSD), mask)
 
     def step(
         self, target_BT: Int[Tensor, "B T"], state: DecoderState
     ) -> Float[Tensor, "B T V"]:
         """Logits for T further target tokens; ``state`` remembers the earlier ones."""
-        x_BTD = self._decode(target_BT, state.memory, state.mask, state, None)
-        return self.logits(x_BTD)
-
-    def _decode(self, target_BT, memory, memory_mask, state, trace) -> Tensor:
         T = target_BT.shape[1]
-        first = state.length if state is not None else 0
-        self._check_length("target", first + T)
-        pos_1T = torch.arange(first, first + T, device=target_BT.device)[None]
-        x_BTD = self.target_embedding(target_BT) * math.sqrt(self.config.d_model)
-        x_BTD = self.dropout(self.target_positions.embed(x_BTD, pos_1T))
-        for i, layer in enumerate(self.decoder):
-            cache = state.caches[i] if state is not None else None
+        self._check_length("target", state.depth + T)
+        return self._further(target_BT, state, *state.follow(T, target_BT.device))
+
+    def branch(
+        self,
+        tokens_BW: Int[Tensor, "B W"],
+        parent_BW: Int[Tensor, "B W"],
+        state: DecoderState,
+    ) -> Float[Tensor, "B W V"]:
+        """Logits after one further token of each of W hypotheses of every source.
+
+        Hypothesis w continues what hypothesis ``parent_BW[b, w]`` of the step before had said.
+        """
+        self._check_length("target", state.depth + 1)
+        return self._further(tokens_BW, state, *state.branch(parent_BW))
+
+    def _further(self, target_BT, state, pos_BT, pos_BS, mask) -> Tensor:
+        """Logits of tokens that ``state`` has placed; their keys and values go into its caches."""
+        x_BTD = self._embed_target(target_BT, pos_BT)
+        for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
             x_BTD = layer(
-                x_BTD, memory[i], memory_mask, CAUSAL, self.target_positions, pos_1T, cache, trace
-            )
-        return self.decoder_norm(x_BTD)
+                x_BTD, memory, state.mask, mask, self.target_positions, pos_BT, cache,
+                pos_BN=pos_BS,
+            )  # fmt: skip
+        return self.logits(self.decoder_norm(x_BTD))
+
+    def _embed_target(self, target_BT, pos_BT) -> Tensor:
+        x_BTD = self.target_embedding(target_BT) * math.sqrt(self.config.d_model)
+        return self.dropout(self.target_positions.embed(x_BTD, pos_BT))
 
     def logits(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         r"""Scores of all symbols by the transposed embedding: z = x Eᵀ."""
@@ -178,9 +195,16 @@ class EncoderDecoder(nn.Module):
         Padding at the end of a target needs no mask: a causal decoder never looks forward.
         ``trace``, if given, collects ``"decoder.0.cross.weights_BHTS"`` and its like.
         """
+        T = target_BT.shape[1]
+        self._check_length("target", T)
         encoded_BSD, mask = self.encode(source_BS, trace)
-        x_BTD = self._decode(target_BT, self.memory(encoded_BSD), mask, None, trace)
-        return self.logits(x_BTD)
+        pos_1T = torch.arange(T, device=target_BT.device)[None]
+        x_BTD = self._embed_target(target_BT, pos_1T)
+        for layer, memory in zip(self.decoder, self.memory(encoded_BSD), strict=True):
+            x_BTD = layer(
+                x_BTD, memory, mask, CAUSAL, self.target_positions, pos_1T, trace=trace
+            )
+        return self.logits(self.decoder_norm(x_BTD))
 
     def parameters_count(self) -> int:
         """Number of trained numbers; the shared matrix counts once."""
@@ -237,17 +261,46 @@ class DecoderOnly(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Logits of the token after each position; position t sees tokens 0 … t."""
         T = tokens_BT.shape[1]
-        if T > self.config.max_length:
-            raise ValueError(
-                f"A text may hold at most {self.config.max_length} tokens, but this one holds "
-                f"{T}; cut it or raise max_length."
-            )
+        self._check_length(T)
         pos_1T = torch.arange(T, device=tokens_BT.device)[None]
-        x_BTD = self.embedding(tokens_BT) * math.sqrt(self.config.d_model)
-        x_BTD = self.dropout(self.positions.embed(x_BTD, pos_1T))
+        x_BTD = self._embed(tokens_BT, pos_1T)
         for layer in self.layers:
             x_BTD = layer(x_BTD, CAUSAL, self.positions, pos_1T, trace)
-        return linear(self.norm(x_BTD), self.embedding.weight)
+        return self.logits(self.norm(x_BTD))
+
+    def start(self, padding_B: Int[Tensor, " B"] | None = None) -> DecoderState:
+        """Prepare to read and write token by token (see :meth:`step`).
+
+        ``padding_B``: how many tokens on the left of each row are only padding, where rows of
+        unequal length are brought to one; they are seen by nobody and take no position.
+        """
+        caches = empty_caches(len(self.layers), self.config.max_length)
+        return DecoderState(caches, padding_B=padding_B)
+
+    def step(self, tokens_BT: Int[Tensor, "B T"], state: DecoderState) -> Float[Tensor, "B T V"]:
+        """Logits after each of T further tokens; ``state`` remembers the earlier ones."""
+        T = tokens_BT.shape[1]
+        self._check_length(state.depth + T)
+        pos_BT, pos_BS, mask = state.follow(T, tokens_BT.device)
+        x_BTD = self._embed(tokens_BT, pos_BT)
+        for layer, cache in zip(self.layers, state.caches, strict=True):
+            x_BTD = layer(x_BTD, mask, self.positions, pos_BT, None, cache, pos_BS)
+        return self.logits(self.norm(x_BTD))
+
+    def logits(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        r"""Scores of all symbols by the transposed embedding: z = x Eᵀ."""
+        return linear(x_BTD, self.embedding.weight)
+
+    def _embed(self, tokens_BT, pos_BT) -> Tensor:
+        x_BTD = self.embedding(tokens_BT) * math.sqrt(self.config.d_model)
+        return self.dropout(self.positions.embed(x_BTD, pos_BT))
+
+    def _check_length(self, length: int) -> None:
+        if length > self.config.max_length:
+            raise ValueError(
+                f"A text may hold at most {self.config.max_length} tokens, but this one holds "
+                f"{length}; cut it or raise max_length."
+            )
 
     def parameters_count(self) -> int:
         """Number of trained numbers; the shared matrix counts once."""

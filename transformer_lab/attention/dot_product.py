@@ -91,7 +91,7 @@ def attend(
             f"{k_BGSK.shape[-1]} wide; project both to d_k."
         )
     k_BHSK, v_BHSK = _share(k_BGSK, H), _share(v_BGSK, H)
-    if scores is None and mask.keys_BS is None and (not mask.causal or T == S or T == 1):
+    if scores is None and mask.only_causal and (not mask.causal or T == S or T == 1):
         return F.scaled_dot_product_attention(
             q_BHTK, k_BHSK, v_BHSK, is_causal=mask.causal and T > 1
         )
@@ -101,7 +101,7 @@ def attend(
     else:
         bias = allowed
     out_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=bias)
-    if allowed is not None and mask.keys_BS is not None:
+    if allowed is not None and not mask.only_causal:
         out_BHTK = torch.where(allowed.any(-1, keepdim=True), out_BHTK, 0.0)
     return out_BHTK
 

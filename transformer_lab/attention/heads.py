@@ -2,7 +2,6 @@ r"""Multi-head attention: several attentions side by side, each in its own proje
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -68,27 +67,30 @@ class MultiHeadAttention(nn.Module):
         pos_BT: Int[Tensor, "#B T"] | None = None,
         cache: KVCache | None = None,
         trace: dict[str, Tensor] | None = None,
+        pos_BS: Int[Tensor, "#B S"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Self-attention: queries, keys and values all come from ``x_BTD``.
 
         ``scheme`` and ``pos_BT`` tell where the tokens stand (neither: order is unknown);
-        ``cache`` keeps keys and values of earlier tokens; ``trace`` collects the weights.
+        ``cache`` keeps keys and values of earlier tokens, which stand at ``pos_BS`` (given
+        whenever there are more keys than queries); ``trace`` collects the weights.
         """
-        q, k, v = self.qkv(x_BTD).chunk(3, dim=-1)
-        q_BHTK, k_BHTK, v_BHTK = (split_heads(t, self.h) for t in (q, k, v))
+        q_BHTK, k_BHTK, v_BHTK = split_heads(self.qkv(x_BTD), 3 * self.h).chunk(3, dim=1)
         if scheme is not None:
             q_BHTK, k_BHTK = scheme.turn(q_BHTK, k_BHTK, pos_BT, pos_BT)
         if cache is not None:
             k_BHTK, v_BHTK = cache.append(k_BHTK, v_BHTK)
-        return self._finish(q_BHTK, k_BHTK, v_BHTK, mask, scheme, pos_BT, trace)
+        pos_BS = pos_BT if pos_BS is None else pos_BS
+        return self._finish(q_BHTK, k_BHTK, v_BHTK, mask, scheme, pos_BT, pos_BS, trace)
 
     def keys_values(
         self, y_BSD: Float[Tensor, "B S D"]
     ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
         """Keys and values of another sequence, computed once and used at every step."""
         D = self.d_model
-        k, v = linear(y_BSD, self.qkv.weight[D:], self.qkv.bias[D:]).chunk(2, dim=-1)
-        return split_heads(k, self.h), split_heads(v, self.h)
+        kv_BSE = linear(y_BSD, self.qkv.weight[D:], self.qkv.bias[D:])
+        k_BHSK, v_BHSK = split_heads(kv_BSE, 2 * self.h).chunk(2, dim=1)
+        return k_BHSK, v_BHSK
 
     def cross(
         self,
@@ -100,14 +102,12 @@ class MultiHeadAttention(nn.Module):
         """Cross-attention: ``x_BTD`` asks, ``memory`` (see :meth:`keys_values`) is looked at."""
         D = self.d_model
         q_BHTK = split_heads(linear(x_BTD, self.qkv.weight[:D], self.qkv.bias[:D]), self.h)
-        return self._finish(q_BHTK, *memory, mask, None, None, trace)
+        return self._finish(q_BHTK, *memory, mask, None, None, None, trace)
 
-    def _finish(self, q_BHTK, k_BHSK, v_BHSK, mask, scheme, pos_BT, trace) -> Tensor:
+    def _finish(self, q_BHTK, k_BHSK, v_BHSK, mask, scheme, pos_BT, pos_BS, trace) -> Tensor:
         """From projected heads to the output; takes the open path only if weights are needed."""
         bias = extra = None
         if scheme is not None:
-            S = k_BHSK.shape[2]
-            pos_BS = pos_BT if S == pos_BT.shape[-1] else _positions_up_to(pos_BT, S)
             bias = scheme.scores(q_BHTK, k_BHSK, pos_BT, pos_BS)
         if trace is None and (scheme is None or not scheme.needs_weights):
             out_BHTK = attend(q_BHTK, k_BHSK, v_BHSK, mask, bias)
@@ -121,9 +121,3 @@ class MultiHeadAttention(nn.Module):
             if trace is not None:
                 trace[f"{self.name}.weights_BHTS"] = weights_BHTS
         return self.out(merge_heads(out_BHTK))
-
-
-def _positions_up_to(pos_BT: Tensor, S: int) -> Tensor:
-    """Positions of S cached keys whose last ones are the queries at ``pos_BT``."""
-    back = torch.arange(S - 1, -1, -1, device=pos_BT.device)
-    return pos_BT[:, -1:] - back

@@ -2,7 +2,7 @@ r"""Masks: which query may look at which key. ``True`` always means *allowed*.""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool
@@ -17,20 +17,27 @@ class Mask:
     more keys than queries (S > T, a cache), the queries are the **last** T of the S positions:
     query t stands at position S − T + t.
     ``keys_BS``: which keys are real; ``False`` is padding.
+    ``paths_BTS``: which keys lie on the path of each query, where several hypotheses share one
+    sequence of keys (a beam; see :class:`~transformer_lab.attention.DecoderState`).
 
     ``a & b`` allows what both allow.
     """
 
     causal: bool = False
     keys_BS: Bool[Tensor, "B S"] | None = None
+    paths_BTS: Bool[Tensor, "B T S"] | None = None
 
     def __and__(self, other: Mask) -> Mask:
-        keys_BS = self.keys_BS
-        if keys_BS is None:
-            keys_BS = other.keys_BS
-        elif other.keys_BS is not None:
-            keys_BS = keys_BS & other.keys_BS
-        return replace(self, causal=self.causal or other.causal, keys_BS=keys_BS)
+        return Mask(
+            self.causal or other.causal,
+            _both(self.keys_BS, other.keys_BS),
+            _both(self.paths_BTS, other.paths_BTS),
+        )
+
+    @property
+    def only_causal(self) -> bool:
+        """Whether nothing but the order of tokens decides what is allowed."""
+        return self.keys_BS is None and self.paths_BTS is None
 
     def dense(self, T: int, S: int, device: torch.device | None = None) -> Tensor | None:
         """The mask as booleans that broadcast to (B, 1, T, S); ``None`` if all is allowed."""
@@ -45,13 +52,26 @@ class Mask:
                 f"{T} queries; between two sequences (cross-attention) nothing is causal."
             )
         allowed = None if self.keys_BS is None else self.keys_BS[:, None, None, :]
+        if self.paths_BTS is not None:
+            if self.paths_BTS.shape[1:] != (T, S):
+                raise ValueError(
+                    f"A mask of paths needs one row for each query and one column for each key, "
+                    f"{T} and {S}, but it has {self.paths_BTS.shape[1]} and "
+                    f"{self.paths_BTS.shape[2]}; build it anew at every step."
+                )
+            paths_B1TS = self.paths_BTS[:, None]
+            allowed = paths_B1TS if allowed is None else allowed & paths_B1TS
         if self.causal and T > 1:
-            if device is None and self.keys_BS is not None:
-                device = self.keys_BS.device
+            if device is None and allowed is not None:
+                device = allowed.device
             rows = torch.arange(S - T, S, device=device)[:, None]
             causal_TS = torch.arange(S, device=device)[None, :] <= rows
             allowed = causal_TS[None, None] if allowed is None else allowed & causal_TS
         return allowed
+
+
+def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return b if a is None else a if b is None else a & b
 
 
 EVERYTHING = Mask()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from ..attention import DecoderState
 from ..models import EncoderDecoder
 from ..tokens import BOS, PAD
 
@@ -26,20 +25,17 @@ class Hypothesis:
     finished: bool
 
 
-def next_log_probabilities(
-    model: EncoderDecoder, last_B: Int[Tensor, " B"], state: DecoderState
-) -> Float[Tensor, "B V"]:
+def next_log_probabilities(logits_BTV: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
     r"""log p(y_t | y_<t, x) of every symbol that may come next.
 
     .. math:: \log p_v = z_v - \log \textstyle\sum_{v'} e^{z_{v'}}
 
-    The sum runs over the whole vocabulary, so these are the model's own probabilities; PAD and
-    BOS can never come next and are set to −∞ afterwards.
+    z are the model's logits. The sum runs over the whole vocabulary, so these are the model's
+    own probabilities; PAD and BOS can never come next and are set to −∞ afterwards.
     """
-    logits_BV = model.step(last_B[:, None], state)[:, -1]
-    log_p_BV = logits_BV.float().log_softmax(-1)
-    log_p_BV[:, [PAD, BOS]] = -torch.inf
-    return log_p_BV
+    log_p_BTV = logits_BTV.float().log_softmax(-1)
+    log_p_BTV[..., [PAD, BOS]] = -torch.inf
+    return log_p_BTV
 
 
 def step_limit(model: EncoderDecoder, max_symbols: int | None) -> int:

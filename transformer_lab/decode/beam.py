@@ -10,7 +10,7 @@ from ..models import EncoderDecoder
 from ..tokens import BOS, EOS, PAD
 from .base import Hypothesis, next_log_probabilities, step_limit
 
-WIDEST = 1000
+WIDEST = 200
 """A wider beam is refused: it would fill the memory of most computers."""
 
 
@@ -33,40 +33,51 @@ def beam(
     |y| counts EOS, α = ``length_penalty`` (0: by probability alone; Wu et al. 2016, equation
     14). Width 1 is greedy decoding. A width larger than the number of hypotheses that exist
     returns fewer; one that the length limit cut off is ranked by what it has so far, without EOS.
-    Raises ``ValueError`` for a width outside 1 … 1000.
+    The hypotheses of a source are a tree: they share one cache, and each sees its own path
+    (:meth:`~transformer_lab.attention.DecoderState.branch`).
+    Raises ``ValueError`` for a width outside 1 … 200.
     """
     if not 1 <= width <= WIDEST:
         raise ValueError(f"A beam must be 1 to {WIDEST} wide, but got {width}; 5 is usual.")
     B, W = source_BS.shape[0], width
     device = source_BS.device
-    state = model.start(source_BS)
-    state.select(torch.arange(B, device=device).repeat_interleave(W))
+    state = model.start(source_BS, W)
     # Only the first hypothesis of each source counts at the start: all W are the same.
     total_BW = torch.full((B, W), -torch.inf, device=device)
     total_BW[:, 0] = 0.0
-    tokens_NT = torch.full((B * W, 1), BOS, device=device)
-    done_N = torch.zeros(B * W, dtype=torch.bool, device=device)
-    first_of_source_B1 = torch.arange(B, device=device)[:, None] * W
+    symbol_BW = torch.full((B, W), BOS, device=device)
+    parent_BW = torch.zeros((B, W), dtype=torch.long, device=device)
+    done_BW = torch.zeros((B, W), dtype=torch.bool, device=device)
+    steps = []
     for _ in range(step_limit(model, max_symbols)):
-        log_p_NV = next_log_probabilities(model, tokens_NT[:, -1], state)
-        V = log_p_NV.shape[-1]
-        log_p_NV[done_N] = -torch.inf
-        log_p_NV[done_N, PAD] = 0.0
-        total_BM = (total_BW[:, :, None] + log_p_NV.view(B, W, V)).flatten(1)
+        log_p_BWV = next_log_probabilities(model.branch(symbol_BW, parent_BW, state))
+        log_p_BWV.masked_fill_(done_BW[:, :, None], -torch.inf)
+        log_p_BWV[:, :, PAD].masked_fill_(done_BW, 0.0)
+        V = log_p_BWV.shape[-1]
+        total_BM = (total_BW[:, :, None] + log_p_BWV).flatten(1)
         # A stable sort, unlike topk, settles ties: the smaller id first.
         order = total_BM.sort(dim=-1, descending=True, stable=True)
         total_BW, choice_BW = order.values[:, :W], order.indices[:, :W]
-        rows_N = (first_of_source_B1 + choice_BW // V).flatten()
-        symbol_N1 = (choice_BW % V).flatten()[:, None]
-        tokens_NT = torch.cat([tokens_NT[rows_N], symbol_N1], dim=1)
-        done_N = done_N[rows_N] | (symbol_N1[:, 0] == EOS)
-        if (done_N | (total_BW.flatten() == -torch.inf)).all():
+        parent_BW, symbol_BW = choice_BW // V, choice_BW % V
+        steps.append((symbol_BW, parent_BW))
+        done_BW = done_BW.gather(1, parent_BW) | (symbol_BW == EOS)
+        if (done_BW | (total_BW == -torch.inf)).all():
             break
-        state.select(rows_N)
-    rows, done = tokens_NT.view(B, W, -1).tolist(), done_N.view(B, W).tolist()
+    rows, done = _read_back(steps).tolist(), done_BW.tolist()
     return [
         _ordered(rows[b], total_BW[b].tolist(), done[b], length_penalty) for b in range(B)
     ]
+
+
+def _read_back(steps: list[tuple[Tensor, Tensor]]) -> Int[Tensor, "B W T"]:
+    """What each hypothesis said, from the last step back to the first along its parents."""
+    place_BW = torch.arange(steps[0][0].shape[1], device=steps[0][0].device)
+    place_BW = place_BW.expand_as(steps[0][0])
+    columns = []
+    for symbol_BW, parent_BW in reversed(steps):
+        columns.append(symbol_BW.gather(1, place_BW))
+        place_BW = parent_BW.gather(1, place_BW)
+    return torch.stack(columns[::-1], dim=-1)
 
 
 def _ordered(

@@ -29,7 +29,8 @@ def greedy(
     total_B = torch.zeros(B, device=source_BS.device)
     columns = []
     for _ in range(step_limit(model, max_symbols)):
-        log_p_B, best_B = next_log_probabilities(model, last_B, state).max(-1)
+        logits_BTV = model.step(last_B[:, None], state)
+        log_p_B, best_B = next_log_probabilities(logits_BTV)[:, -1].max(-1)
         total_B = total_B + log_p_B.masked_fill(done_B, 0.0)
         last_B = best_B.masked_fill(done_B, PAD)
         columns.append(last_B)

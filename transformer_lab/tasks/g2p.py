@@ -104,7 +104,8 @@ def transcribe(
     device = next(model.parameters()).device
     order = sorted(range(len(words)), key=lambda i: len(words[i]))
     answers: list[tuple[str, ...]] = [()] * len(words)
-    batch_size = max(1, min(batch_size, 4096 // width))  # rows of a beam fill the memory
+    # rows of a beam, and who sees whom among them, fill the memory
+    batch_size = max(1, min(batch_size, 4096 // width, 100_000 // width**2))
     for start in range(0, len(order), batch_size):
         indices = order[start : start + batch_size]
         ids_BS = pad([source.encode(words[i]) for i in indices]).to(device)
