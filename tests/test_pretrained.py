@@ -273,8 +273,8 @@ def test_a_model_is_not_shipped_over_a_run(run):
 def test_figures_are_added_to_those_there(run, speaker, tmp_path):
     entries = tiny_data(400).dev
     scores = score_words(speaker.model, entries, speaker.source, speaker.target)
-    pretrained.record_figures(tmp_path, "dev greedy", scores, {"part": "dev"})
-    figures = pretrained.record_figures(tmp_path, "dev beam 5", scores, {"part": "dev"})
+    pretrained.record_figures(tmp_path, "dev greedy", scores.figures())
+    figures = pretrained.record_figures(tmp_path, "dev beam 5", {"part": "dev"})
     assert json.loads((tmp_path / "figures.json").read_text(encoding="utf-8")) == figures
     assert list(figures) == ["dev greedy", "dev beam 5"]
     assert figures["dev greedy"]["wer"] == scores.wer

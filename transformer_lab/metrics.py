@@ -3,7 +3,7 @@ r"""How good a set of answers is: edit distance, word and phoneme error rates.""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rapidfuzz.distance import Levenshtein
 
@@ -42,6 +42,10 @@ class Scores:
             )
         return self.edits / self.phones
 
+    def figures(self) -> dict[str, float]:
+        """Counts and both rates, by name."""
+        return {**asdict(self), "wer": self.wer, "per": self.per}
+
 
 def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
     """Least number of insertions, deletions and substitutions that turn ``a`` into ``b``."""
@@ -74,3 +78,30 @@ def score(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> 
         edits += distance
         phones += len(reference)
     return Scores(len(answers), wrong, edits, phones)
+
+
+def alignment_agreement(
+    weights_TS: Sequence[Sequence[float]], groups: Sequence[Sequence[int]]
+) -> tuple[int, int]:
+    r"""On how many phones does the most-watched letter belong to those that say the phone?
+
+    .. math:: \#\{t : \arg\max_s A_{ts} \in G_t\} \quad\text{of}\quad \#\{t : G_t \neq \emptyset\}
+
+    A = ``weights_TS``: row t holds the weights over the S letters used to predict phone t (the
+    first letter wins a tie). G_t = ``groups[t]``: places of the letters that say phone t in a
+    gold alignment; phones without one are not counted. Returns both counts, so that they can
+    be summed over words. Raises ``ValueError`` if rows and groups differ in number.
+    """
+    if len(weights_TS) != len(groups):
+        raise ValueError(
+            f"There must be one row of weights for each phone of the alignment, but there are "
+            f"{len(weights_TS)} rows and {len(groups)} phones; leave out the row of the end."
+        )
+    agree = count = 0
+    for row_S, group in zip(weights_TS, groups, strict=True):
+        if not group:
+            continue
+        count += 1
+        watched = max(range(len(row_S)), key=row_S.__getitem__)
+        agree += watched in group
+    return agree, count

@@ -14,13 +14,13 @@ import torch
 
 from . import __version__
 from .checkpoint import CheckpointError, write_atomically
-from .data import G2PData, load_g2p, load_shakespeare, read_pairs, read_text
+from .data import G2PData, load_g2p, load_shakespeare, read_gruut, read_pairs, read_text
 from .devices import available_devices, choose_device, choose_precision, describe_device
 from .kernels import choose_linear, linear_kernel
 from .metrics import Scores
 from .models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
 from .presets import G2P_PRESETS, LM_PRESETS, Preset
-from .pretrained import build, load, read_config
+from .pretrained import Pronouncer, agreement, build, load, read_config
 from .tasks import G2P, LM, sample, score_words
 from .train import TrainConfig, check_new, read_metrics, start_run, train
 
@@ -122,13 +122,10 @@ def reopen_lm(folder: Path | str) -> Run:
             f"The run in {folder} must be of a language model (lm), but it is of "
             f"{config['task'].get('task')!r}; go on with it by `train g2p --resume {folder}`."
         )
+    model, _ = build(config)
     text = config["task"].get("text")
-    task = LM(load_shakespeare() if text is None else read_text(text), config["task"]["context"])
-    try:
-        model = DecoderOnlyConfig(**config["model"])
-    except TypeError as error:
-        raise CheckpointError(_unfit(folder, config, error)) from None
-    return _reopened(folder, task, model, _own("text", text), config, text or "the plays")
+    task = _lm_task(config)
+    return _reopened(folder, task, model.config, _own("text", text), config, text or "the plays")
 
 
 def _unfit(folder: Path, config: dict, error: TypeError) -> str:
@@ -237,8 +234,47 @@ def evaluate(
     if part not in ("dev", "test"):
         raise ValueError(f"The part must be dev or test (held-out words), but got {part!r}.")
     speaker = load(folder, choose_device(device))
+    if not isinstance(speaker, Pronouncer):
+        raise ValueError(
+            f"Words are judged with a pronouncing model, but {folder} holds a language model."
+        )
     own = pairs if pairs is not None else speaker.about["config"]["task"].get("pairs")
     entries = sample(getattr(_g2p_data(own), part), limit)
     return score_words(
         speaker.model, entries, speaker.source, speaker.target, width, advance=advance
     )
+
+
+def evaluate_alignment(
+    folder: Path,
+    part: str,
+    lexicon: Path,
+    limit: int | None = None,
+    advance: Callable[[int, int], None] | None = None,
+) -> dict[str, object]:
+    """How well cross-attention agrees with gold alignments (see :func:`pretrained.agreement`)."""
+    speaker = load(folder)
+    if not isinstance(speaker, Pronouncer):
+        raise ValueError(f"Only a pronouncing model has alignments, but {folder} holds another.")
+    gold = read_gruut(lexicon, load_g2p().entries(part))
+    return agreement(speaker, sample(gold, limit), advance)
+
+
+def evaluate_lm(folder: Path, device: str = "auto") -> dict[str, float]:
+    """Loss of a language model on the held-out part of its text, by name."""
+    folder = Path(folder)
+    writer = load(folder, choose_device(device))
+    task = _lm_task(read_config(folder))
+    judged = task.judge(writer.model, "dev", None)
+    return {
+        "characters": len(task.data.held_out) - 1,
+        "nats_a_character": judged["dev_loss"],
+        "bits_a_character": judged["dev_bits"],
+    }
+
+
+def _lm_task(config: dict) -> LM:
+    """The task of a language model, with the text it was trained on."""
+    text = config["task"].get("text")
+    data = load_shakespeare() if text is None else read_text(text)
+    return LM(data, config["task"]["context"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import __version__
 from .shared import Bar, Beam, Device, Model, Threads, argument, option, set_up
+
+if TYPE_CHECKING:
+    from ..decode import Strategy
+    from ..pretrained import Pronouncer
 
 app = typer.Typer()
 
@@ -24,13 +28,21 @@ def evaluate(
         Path | None, option("Your own pairs instead of the dictionary.", "FILE")
     ] = None,
     limit: Annotated[int | None, option("Judge only about this many words.", least=1)] = None,
+    alignments: Annotated[
+        Path | None,
+        option("Judge where cross-attention looks, by gruut's lexicon.db.", "FILE"),
+    ] = None,
     record: Annotated[
         bool, typer.Option("--record", help="Add the figures to the model's figures.json.")
     ] = False,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
-    """Error rates on held-out words: whole words and phonemes."""
+    """How good is a model on what it has never seen?
+
+    Error rates on held-out words (whole words and phonemes) of a pronouncing model; nats and
+    bits a character on the held-out text of a language model.
+    """
     from .. import pretrained, runs
 
     if record and (limit is not None or pairs is not None):
@@ -40,37 +52,128 @@ def evaluate(
         )
     set_up(threads)
     folder = pretrained.folder_of(model)
-    with Bar("judging") as bar:
-        scores = runs.evaluate(folder, part, width, pairs, limit, device, bar.advance)
-    name = "greedy" if width == 1 else f"beam {width}"
-    print(
-        f"{part}, {name}, {scores.words:,} words: WER {scores.wer:.2%} ({scores.wrong:,} wrong), "
-        f"PER {scores.per:.2%} ({scores.edits:,} edits in {scores.phones:,} phonemes)"
-    )
+    if pretrained.read_config(folder)["task"].get("task") == "lm":
+        _refuse(
+            "a language model",
+            {"--beam": width != 1, "--pairs": pairs, "--limit": limit, "--alignments": alignments},
+        )
+        part, how = "held-out", "all"
+        figures = runs.evaluate_lm(folder, device)
+        print(
+            f"held-out text, {figures['characters']:,} characters: "
+            f"{figures['nats_a_character']:.4f} nats ({figures['bits_a_character']:.3f} bits) "
+            f"a character"
+        )
+    elif alignments is not None:
+        how = "alignment"
+        with Bar("judging") as bar:
+            figures = runs.evaluate_alignment(folder, part, alignments, limit, bar.advance)
+        print(_agreement_in_words(part, figures))
+    else:
+        how = "greedy" if width == 1 else f"beam {width}"
+        with Bar("judging") as bar:
+            scores = runs.evaluate(folder, part, width, pairs, limit, device, bar.advance)
+        figures = scores.figures()
+        print(
+            f"{part}, {how}, {scores.words:,} words: WER {scores.wer:.2%} ({scores.wrong:,} "
+            f"wrong), PER {scores.per:.2%} ({scores.edits:,} edits in {scores.phones:,} phonemes)"
+        )
     if record:
-        pretrained.record_figures(
-            folder, f"{part} {name}", scores, {"version": __version__, "part": part}
+        figures |= {"version": __version__, "part": part}
+        pretrained.record_figures(folder, f"{part} {how}", figures)
+
+
+def _agreement_in_words(part: str, figures: dict) -> str:
+    """Shares of phones whose most-watched letter is one that says them, a line a layer."""
+    lines = [
+        f"{part}, {figures['words']:,} words, {figures['phones']:,} phones; the most-watched "
+        f"letter is one that says the phone:",
+        f"  straight diagonal  {figures['diagonal']:.1%}",
+        f"  mean of all heads  {figures['mean']:.1%}",
+    ]
+    for layer, shares in enumerate(figures["heads"], start=1):
+        lines.append(f"  layer {layer}, by head   " + "  ".join(f"{x:.1%}" for x in shares))
+    return "\n".join(lines)
+
+
+def _refuse(whose: str, given: dict[str, object]) -> None:
+    """Options that belong to the other kind of model."""
+    wrong = [name for name, value in given.items() if value not in (None, False)]
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)} cannot be used with {whose}; leave that out, or name another "
+            f"--model."
         )
 
 
 @app.command()
 def generate(
-    words: Annotated[list[str], argument("One or more words to pronounce.", "WORD")],
+    words: Annotated[
+        list[str], argument("Words to pronounce, or texts to continue.", "WORD_OR_TEXT")
+    ],
     model: Model = "g2p-class",
-    width: Beam = 5,
+    width: Annotated[
+        int | None,
+        option("Width of the beam (words): 1 is greedy, 5 usual.", least=1, flag="--beam"),
+    ] = None,
     all_found: Annotated[
-        bool, typer.Option("--all", help="Show the whole beam, not only the best.")
+        bool, typer.Option("--all", help="Show the whole beam (words), not only the best.")
     ] = False,
+    length: Annotated[int | None, option("Symbols to write (texts).", least=1)] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Always the likeliest symbol (texts).")
+    ] = False,
+    temperature: Annotated[
+        float | None, option("Divide the logits by this: below 1 is safer (texts).", "T")
+    ] = None,
+    top_k: Annotated[int | None, option("Draw among the K likeliest only (texts).", "K")] = None,
+    top_p: Annotated[
+        float | None, option("Draw among the likeliest with this mass together (texts).", "P")
+    ] = None,
+    seed: Annotated[int | None, option("Seed of the draws (texts).", least=0)] = None,
     device: Device = "auto",
 ) -> None:
-    """Say words: the likeliest phonemes and their probability."""
-    import math
+    """Say words, or continue texts.
 
+    A pronouncing model says the likeliest phonemes of each word and their probability; a
+    language model writes on where a text ends.
+    """
     from .. import pretrained
     from ..devices import choose_device
 
     set_up()
-    speaker = pretrained.load(model, choose_device(device))
+    loaded = pretrained.load(model, choose_device(device))
+    if isinstance(loaded, pretrained.Writer):
+        _refuse("a language model", {"--beam": width, "--all": all_found})
+        strategy = _strategy(greedy, temperature, top_k, top_p)
+        for number, text in enumerate(words):
+            print("" if number == 0 else "\n", end="")
+            print(text + loaded.write(text, length or 300, strategy, 1 if seed is None else seed))
+        return
+    _refuse(
+        "a pronouncing model",
+        {"--length": length, "--greedy": greedy, "--temperature": temperature, "--top-k": top_k,
+         "--top-p": top_p, "--seed": seed},
+    )  # fmt: skip
+    _say(loaded, words, width or 5, all_found)
+
+
+def _strategy(
+    greedy: bool, temperature: float | None, top_k: int | None, top_p: float | None
+) -> Strategy:
+    """How to write: drawn from the model's distribution, changed as asked."""
+    from ..decode import GREEDY, sampling
+
+    if not greedy:
+        return sampling(1.0 if temperature is None else temperature, top_k, top_p)
+    _refuse("--greedy", {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p})
+    return GREEDY
+
+
+def _say(speaker: Pronouncer, words: list[str], width: int, all_found: bool) -> None:
+    """A table: word, phonemes, probability."""
+    import math
+
     rows = [
         (word, " ".join(phones), math.exp(log_p))
         for word in words
@@ -100,7 +203,13 @@ def attention(
     if out is not None:
         plots.check_picture(out)
     set_up()
-    seen = pretrained.load(model).explain(word)
+    speaker = pretrained.load(model)
+    if isinstance(speaker, pretrained.Writer):
+        raise ValueError(
+            f"This shows which letters a pronouncing model looks at, but {model} is a language "
+            f"model; name another --model."
+        )
+    seen = speaker.explain(word)
     layers, heads = seen.cross_LHTS.shape[:2]
     for what, chosen, count in (("layer", layer, layers), ("head", head, heads)):
         if chosen > count:

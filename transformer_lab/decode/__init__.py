@@ -2,6 +2,16 @@
 
 from .base import Hypothesis, next_log_probabilities
 from .beam import beam
+from .generate import generate
 from .greedy import greedy
+from .sampling import GREEDY, Strategy
 
-__all__ = ["Hypothesis", "beam", "greedy", "next_log_probabilities"]
+__all__ = [
+    "GREEDY",
+    "Hypothesis",
+    "Strategy",
+    "beam",
+    "generate",
+    "greedy",
+    "next_log_probabilities",
+]
