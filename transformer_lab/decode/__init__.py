@@ -3,5 +3,21 @@
 from .base import Hypothesis, next_log_probabilities
 from .beam import beam
 from .greedy import greedy
+from .sampling import GREEDY, Greedy, Strategy, pick, sampling
+from .truncations import TRUNCATIONS, Temperature, TopK, TopP
 
-__all__ = ["Hypothesis", "beam", "greedy", "next_log_probabilities"]
+__all__ = [
+    "GREEDY",
+    "TRUNCATIONS",
+    "Greedy",
+    "Hypothesis",
+    "Strategy",
+    "Temperature",
+    "TopK",
+    "TopP",
+    "beam",
+    "greedy",
+    "next_log_probabilities",
+    "pick",
+    "sampling",
+]
