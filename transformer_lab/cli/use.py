@@ -11,7 +11,7 @@ from .. import __version__
 from .shared import Bar, Beam, Device, Model, Threads, argument, option, set_up
 
 if TYPE_CHECKING:
-    from ..decode import Strategy
+    from ..decode import Greedy, Strategy
     from ..pretrained import Pronouncer
 
 app = typer.Typer()
@@ -160,7 +160,7 @@ def generate(
 
 def _strategy(
     greedy: bool, temperature: float | None, top_k: int | None, top_p: float | None
-) -> Strategy:
+) -> Strategy | Greedy:
     """How to write: drawn from the model's distribution, changed as asked."""
     from ..decode import GREEDY, sampling
 

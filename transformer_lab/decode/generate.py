@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..models import DecoderOnly
 from ..tokens import BOS, PAD
-from .sampling import GREEDY, Strategy
+from .sampling import GREEDY, Greedy, Strategy
 
 
 @torch.inference_mode()
@@ -18,7 +18,7 @@ def generate(
     model: DecoderOnly,
     prompts: Sequence[Sequence[int]],
     max_new: int,
-    strategy: Strategy = GREEDY,
+    strategy: Strategy | Greedy = GREEDY,
     generator: torch.Generator | None = None,
     stop: Sequence[int] = (),
     cache: bool = True,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from ..decode import GREEDY, Strategy, generate
+from ..decode import GREEDY, Greedy, Strategy, generate
 from ..models import DecoderOnly
 from ..tokens import BOS, PAD, Vocabulary
 
@@ -21,7 +21,7 @@ class Writer:
         self,
         prompt: str,
         length: int = 200,
-        strategy: Strategy = GREEDY,
+        strategy: Strategy | Greedy = GREEDY,
         seed: int = 1,
         stop: str | None = None,
     ) -> str:
@@ -35,19 +35,19 @@ class Writer:
         self,
         prompts: list[str],
         length: int = 200,
-        strategy: Strategy = GREEDY,
+        strategy: Strategy | Greedy = GREEDY,
         seed: int = 1,
         stop: str | None = None,
     ) -> list[str]:
         """One text after each prompt, all written side by side."""
-        generator = torch.Generator(self.model.embedding.weight.device).manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
         ends = () if stop is None else self.vocabulary.encode(stop)[-1:]
         found = generate(self.model, ids, length, strategy, generator, ends)
         return ["".join(self.vocabulary.decode(answer)) for answer in found]
 
     @torch.inference_mode()
-    def distribution(self, text: str, strategy: Strategy | None = None) -> dict[str, float]:
+    def distribution(self, text: str, strategy: Strategy | Greedy | None = None) -> dict[str, float]:
         """The probability of each symbol that may come after ``text``, the largest first.
 
         The model's own distribution, or the one that ``strategy`` makes of it.
