@@ -2,20 +2,8 @@
 
 import pytest
 import torch
-from helpers import MAX_LENGTH, B, D, F, H, T, default_dtype, shake, targets
-
-from transformer_lab.models import DecoderOnly, DecoderOnlyConfig
-
-SIZE = 31
-
-
-def tiny_decoder(seed=0, **changes):
-    """A decoder-only model in double precision whose sizes all differ."""
-    fields = {"d_model": D, "h": H, "d_ff": F, "layers": 3, "max_length": MAX_LENGTH} | changes
-    with default_dtype(torch.float64):
-        torch.manual_seed(seed)
-        model = shake(DecoderOnly(DecoderOnlyConfig(SIZE, **fields)), seed + 1, 0.1)
-    return model.double().eval()
+from helpers import B, T, targets
+from lm_cases import SIZE, tiny_decoder
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -47,7 +47,9 @@ class Writer:
         return ["".join(self.vocabulary.decode(answer)) for answer in found]
 
     @torch.inference_mode()
-    def distribution(self, text: str, strategy: Strategy | Greedy | None = None) -> dict[str, float]:
+    def distribution(
+        self, text: str, strategy: Strategy | Greedy | None = None
+    ) -> dict[str, float]:
         """The probability of each symbol that may come after ``text``, the largest first.
 
         The model's own distribution, or the one that ``strategy`` makes of it.
