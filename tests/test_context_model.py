@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from transformer_lab.baselines import (
+from transformer_lab.baselines.context import (
     WINDOWS,
     ContextModel,
     apply_rules,
