@@ -1,18 +1,10 @@
-r"""The training loop: one, for every model.
-
-A run is a folder: ``config.json`` (what was asked), ``metrics.jsonl`` (what happened, a line
-each), ``checkpoint.safetensors`` (all that is needed to go on), and at the end
-``weights.safetensors``. A run that is stopped and resumed gives, on the CPU, bit for bit the
-run that was never stopped.
-"""
+r"""The one training loop."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .batches import Batch
-from .checkpoint import (
+from ..batches import Batch
+from ..checkpoint import (
     CheckpointError,
     load_tensors,
     restore_training_state,
@@ -31,62 +23,13 @@ from .checkpoint import (
     training_state,
     write_atomically,
 )
-from .devices import autocast, choose_precision
-from .optim import adamw
-from .schedules import SCHEDULES
-from .tasks import Task
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to train. ``lr`` is the peak rate; ``warmup`` counts steps; ``clip`` bounds the norm
-    of the whole gradient; ``smoothing`` is the label smoothing α; ``dev_words`` is how many
-    words of dev are judged on the way (all of dev at the end).
-    Raises ``ValueError`` for values that cannot work.
-    """
-
-    steps: int
-    batch_size: int = 64
-    lr: float = 3e-3
-    warmup: int = 100
-    schedule: str = "cosine"
-    betas: tuple[float, float] = (0.9, 0.98)
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    smoothing: float = 0.1
-    seed: int = 1
-    log_every: int = 50
-    judge_every: int = 500
-    checkpoint_every: int = 500
-    dev_words: int = 500
-    precision: str = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))
-        lowest = dict.fromkeys(
-            ("steps", "batch_size", "log_every", "judge_every", "checkpoint_every", "dev_words"), 1
-        ) | {"warmup": 0, "seed": 0}
-        for field, least in lowest.items():
-            if getattr(self, field) < least:
-                raise ValueError(
-                    f"{field} must be at least {least}, but got {getattr(self, field)}; raise it."
-                )
-        if self.seed >= 2**32:
-            raise ValueError(f"seed must be below 2³², but got {self.seed}; choose a smaller one.")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(
-                f"smoothing is a share and must lie in 0 ≤ smoothing < 1, but got "
-                f"{self.smoothing}; 0.1 is usual."
-            )
-        if not (0 < self.lr < math.inf and self.clip > 0):
-            raise ValueError(
-                f"lr and clip must be above 0 and lr finite, but got lr = {self.lr} and clip = "
-                f"{self.clip}; lr = 0.003 and clip = 1 are usual."
-            )
-        if self.schedule not in SCHEDULES:
-            raise ValueError(
-                f"schedule must be one of {', '.join(SCHEDULES)}, but got {self.schedule!r}."
-            )
+from ..devices import autocast, choose_precision
+from ..optim import adamw
+from ..schedules import SCHEDULES
+from ..tasks import Task
+from .config import TrainConfig
+from .folder import FILES, read_metrics
+from .stopping import StopFlag, Stopped
 
 
 @dataclass
@@ -99,79 +42,6 @@ class Progress:
     seen_tokens: int = 0
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
-
-
-def read_metrics(folder: Path) -> list[dict]:
-    """The lines of a run's ``metrics.jsonl``; a last line cut off by a crash is left out."""
-    path = Path(folder) / "metrics.jsonl"
-    if not path.is_file():
-        return []
-    records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if not isinstance(record, dict) or "step" not in record:
-            break
-        records.append(record)
-    return records
-
-
-def check_new(folder: Path) -> None:
-    """Refuse a folder that cannot take a new run: an existing run is never overwritten."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"A run needs a folder, but {folder} is a file; choose another name.")
-    if (folder / "config.json").exists():
-        raise ValueError(
-            f"A new run needs a folder of its own, but {folder} already holds a run; choose "
-            f"another --out, or go on with that run by --resume {folder}."
-        )
-
-
-def start_run(folder: Path, config: dict) -> None:
-    """Make the folder of a new run and write its configuration into it."""
-    check_new(folder)
-    folder = Path(folder)
-    write_atomically(folder / "config.json", _json_bytes(config))
-
-
-def _json_bytes(value: dict) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-FILES = (
-    "config.json", "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "loss.png",
-)  # fmt: skip
-"""What a finished run's folder holds."""
-
-
-class _StopFlag:
-    """Turns Ctrl-C and SIGTERM into a flag that the loop reads between two steps."""
-
-    def __init__(self) -> None:
-        self.raised: int | None = None
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> _StopFlag:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def _note(self, number: int, frame: object) -> None:
-        if self.raised is not None:  # a second Ctrl-C is meant at once
-            raise KeyboardInterrupt
-        self.raised = number
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-class Stopped(Exception):
-    """The run was asked to stop; its state is on disk and ``--resume`` goes on."""
 
 
 def _endless(task: Task, config: TrainConfig, start: int) -> Iterator[Batch]:
@@ -251,7 +121,7 @@ def train(
         about = {"progress": asdict(progress)}
         save_tensors(checkpoint, training_state(model, optimiser, device), about)
 
-    with _StopFlag() as stop, log.open("a", encoding="utf-8", newline="\n") as lines:
+    with StopFlag() as stop, log.open("a", encoding="utf-8", newline="\n") as lines:
         if not resume:
             save()
         for batch in _endless(task, config, progress.step):
