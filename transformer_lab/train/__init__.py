@@ -7,12 +7,15 @@ run that was never stopped.
 """
 
 from .config import TrainConfig
+from .diagnosis import Diagnosis, NotFinite
 from .folder import FILES, check_new, read_metrics, start_run
 from .loop import train
 from .stopping import Stopped
 
 __all__ = [
     "FILES",
+    "Diagnosis",
+    "NotFinite",
     "Stopped",
     "TrainConfig",
     "check_new",

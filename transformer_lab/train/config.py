@@ -12,7 +12,10 @@ from ..schedules import SCHEDULES
 class TrainConfig:
     """How to train. ``lr`` is the peak rate; ``warmup`` counts steps; ``clip`` bounds the norm
     of the whole gradient; ``smoothing`` is the label smoothing α; ``dev_words`` is how many
-    words of dev are judged on the way (all of dev at the end).
+    words of dev are judged on the way (all of dev at the end). ``accumulate`` is the number of
+    batches a step learns from; ``patience``, if given, the number of judgements in a row
+    without a new least dev loss after which the run stops early; ``precision`` is auto, fp32,
+    bf16 or fp16.
     Raises ``ValueError`` for values that cannot work.
     """
 
@@ -31,14 +34,19 @@ class TrainConfig:
     checkpoint_every: int = 500
     dev_words: int = 500
     precision: str = "auto"
+    accumulate: int = 1
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
         lowest = dict.fromkeys(
-            ("steps", "batch_size", "log_every", "judge_every", "checkpoint_every", "dev_words"), 1
-        ) | {"warmup": 0, "seed": 0}
+            (
+                "steps", "batch_size", "log_every", "judge_every", "checkpoint_every",
+                "dev_words", "accumulate", "patience",
+            ), 1,
+        ) | {"warmup": 0, "seed": 0}  # fmt: skip
         for field, least in lowest.items():
-            if getattr(self, field) < least:
+            if getattr(self, field) is not None and getattr(self, field) < least:
                 raise ValueError(
                     f"{field} must be at least {least}, but got {getattr(self, field)}; raise it."
                 )
