@@ -218,6 +218,8 @@ def summary(run: Run) -> str:
         )
     else:
         reached = f"dev WER {last['dev_wer']:.1%}, PER {last['dev_per']:.1%} (greedy)"
+    if "best_step" in last:
+        reached += f"; the weights are those of step {last['best_step']:,}, the best on dev"
     return (
         f"Done: {last['step']:,} steps, {last['cpu_seconds']:.0f} s of CPU time; {reached}. "
         f"The run is in {run.folder}."

@@ -200,12 +200,13 @@ def _look(stepper: Stepper, failure: Failure, precision: str) -> _Found | None:
             (scaler.scale(mean) if precision == stepper.precision else mean).backward()
             if found := _origin(gradients):
                 return found
-    norms = {n: float(p.grad.norm()) for n, p in model.named_parameters() if p.grad is not None}
-    for name, p in model.named_parameters():
-        if p.grad is not None and not _finite(p.grad):
+    grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    for name, grad in grads.items():
+        if not _finite(grad):
             return _Found("gradient", name.rpartition(".")[0])
-    if not math.isfinite(math.fsum(norm**2 for norm in norms.values())):
-        return _Found("norm", max(norms, key=norms.get).rpartition(".")[0])
+    if not _finite(nn.utils.get_total_norm(grads.values())):
+        largest = max(grads, key=lambda name: float(grads[name].abs().max()))
+        return _Found("norm", largest.rpartition(".")[0])
     return None
 
 

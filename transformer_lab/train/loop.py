@@ -111,11 +111,10 @@ def train(
     cpu0 = time.process_time() - progress.cpu_seconds
     wall0 = time.perf_counter() - progress.wall_seconds
 
-    # Sums since the last record stay on the device, so that no step waits for another. On a CPU
-    # nothing waits, and fp16 has to look at every gradient: there a failure is seen at once.
+    # Sums since the last record stay on the device, so that no step waits for another.
     sums = torch.tensor([progress.loss_sum, progress.tokens], dtype=_exact(device)).to(device)
     rate, norm, failure = 0.0, torch.zeros(()), None
-    at_once = device.type == "cpu" or stepper.scaler.is_enabled()
+    at_once = sees_at_once(device, precision)
 
     def fail(failure: Failure | None) -> NoReturn:
         good = load_tensors(checkpoint)[1]["progress"]["step"]
@@ -148,6 +147,11 @@ def train(
             figures = task.judge(model, "dev", None if finished() else config.dev_words)
         else:  # the same words every time, so that the losses can be compared
             figures = task.judge(model, "dev", config.dev_words)
+            if "dev_loss" not in figures:
+                raise ValueError(
+                    f"patience needs a task whose judgement has a dev_loss, but this one has "
+                    f"{', '.join(figures) or 'nothing'}; leave patience out."
+                )
             best.hear(figures["dev_loss"], progress.step, model)
             if finished() and best.weights:
                 now = {name: t.clone() for name, t in model.state_dict().items()}
@@ -210,6 +214,14 @@ def train(
     kept = best.step if best.weights else progress.step
     save_tensors(folder / "weights.safetensors", model.state_dict(), {"step": kept})
     return records
+
+
+def sees_at_once(device: torch.device, precision: str) -> bool:
+    """Whether each step is checked: it costs a CPU nothing, and fp16 has to look anyhow.
+
+    Elsewhere a step would wait for the device; a failure is seen when the next record is due.
+    """
+    return device.type == "cpu" or precision == "fp16"
 
 
 def _record(
