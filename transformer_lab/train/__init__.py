@@ -8,6 +8,7 @@ run that was never stopped.
 
 from .config import TrainConfig
 from .diagnosis import Diagnosis, NotFinite
+from .finder import find_lr, suggest_lr
 from .folder import FILES, check_new, read_metrics, start_run
 from .loop import train
 from .stopping import Stopped
@@ -19,7 +20,9 @@ __all__ = [
     "Stopped",
     "TrainConfig",
     "check_new",
+    "find_lr",
     "read_metrics",
     "start_run",
+    "suggest_lr",
     "train",
 ]

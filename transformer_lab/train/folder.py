@@ -52,3 +52,6 @@ FILES = (
     "config.json", "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "loss.png",
 )  # fmt: skip
 """What a finished run's folder holds."""
+
+EXTRAS = ("baselines.json", "lr.png")
+"""What it may hold besides: losses to beat (a language model's), the curve of ``--find-lr``."""

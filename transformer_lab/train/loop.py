@@ -29,7 +29,7 @@ from ..tasks import Task
 from .best import Best
 from .config import TrainConfig
 from .diagnosis import Failure, NotFinite, diagnose, replay
-from .folder import FILES, read_metrics
+from .folder import EXTRAS, FILES, read_metrics
 from .step import Stepper, endless
 from .stopping import StopFlag, Stopped
 
@@ -107,7 +107,7 @@ def train(
             )
     records = [r for r in read_metrics(folder) if r["step"] <= progress.step] if resume else []
     write_atomically(log, "".join(json.dumps(r) + "\n" for r in records).encode())
-    sweep(folder, FILES)
+    sweep(folder, FILES + EXTRAS)
     cpu0 = time.process_time() - progress.cpu_seconds
     wall0 = time.perf_counter() - progress.wall_seconds
 
