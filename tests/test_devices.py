@@ -90,8 +90,16 @@ def test_bf16_where_a_graphics_card_has_it(machine):
 
 @pytest.mark.plain
 def test_a_precision_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="auto, fp32 or bf16, but got 'fp16'"):
-        choose_precision("fp16", CPU)
+    with pytest.raises(ValueError, match="auto, fp32, bf16 or fp16, but got 'fp8'"):
+        choose_precision("fp8", CPU)
+
+
+@pytest.mark.plain
+def test_fp16_is_for_cuda_only():
+    assert choose_precision("fp16", CUDA) == "fp16"
+    for kind in ("cpu", "mps"):
+        with pytest.raises(ValueError, match=f"fp16 needs a CUDA device, .* computes on {kind};"):
+            choose_precision("fp16", torch.device(kind))
 
 
 def test_autocast_rounds_products_and_nothing_when_off():

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from helpers import tiny_data
+from train_cases import fresh, timeless
 
 from transformer_lab import runs, train
 from transformer_lab.checkpoint import load_tensors
-from transformer_lab.models import EncoderDecoder, ModelConfig
 from transformer_lab.presets import G2P_PRESETS
 from transformer_lab.schedules import SCHEDULES
 from transformer_lab.tasks import G2P, score_words
@@ -30,24 +29,10 @@ def task():
     return G2P(tiny_data(60))
 
 
-def fresh(task, seed: int = 1, dropout: float = 0.2) -> EncoderDecoder:
-    torch.manual_seed(seed)
-    return EncoderDecoder(
-        ModelConfig(
-            len(task.source), len(task.target), d_model=22, h=2, d_ff=34, encoder_layers=1,
-            decoder_layers=1, dropout=dropout,
-        )
-    )  # fmt: skip
-
-
 def learn(task, folder: Path, config: TrainConfig = SHORT, dropout: float = 0.2, **rest):
     """Train afresh; the records without their times, and the bytes of the weights."""
     records = train.train(fresh(task, config.seed, dropout), task, config, folder, **rest)
     return timeless(records), (folder / "weights.safetensors").read_bytes()
-
-
-def timeless(records: list[dict]) -> list[dict]:
-    return [{k: v for k, v in r.items() if not k.endswith("_seconds")} for r in records]
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +190,7 @@ def test_settings_that_cannot_work_are_refused(change, message):
 
 @pytest.mark.plain
 def test_an_unknown_precision_is_refused_before_anything_is_written(task, tmp_path):
-    with pytest.raises(ValueError, match="auto, fp32 or bf16, but got 'fp8'"):
+    with pytest.raises(ValueError, match="auto, fp32, bf16 or fp16, but got 'fp8'"):
         learn(task, tmp_path / "run", replace(SHORT, precision="fp8"))
     assert not (tmp_path / "run").exists()
 
@@ -236,7 +221,7 @@ def test_a_run_that_leaves_the_numbers_stops_and_keeps_its_last_good_state(
 ):
     config = replace(SHORT, log_every=20)
     poisoned = Poisoned(task, after, into)
-    with pytest.raises(FloatingPointError, match=r"must stay finite .* smaller --lr"):
+    with pytest.raises(FloatingPointError, match="must stay finite"):
         train.train(fresh(task), poisoned, config, tmp_path)
     tensors, about = load_tensors(tmp_path / "checkpoint.safetensors")
     assert about["progress"]["step"] == good

@@ -22,6 +22,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from .devices import random_state, set_random_state
+
 FORMAT = "transformer-lab 1"
 
 
@@ -166,10 +168,7 @@ def training_state(
     tensors = {f"model.{name}": t for name, t in model.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": t for name, t in state.items()}
-    tensors["random.cpu"] = torch.get_rng_state()
-    if device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
-    return tensors
+    return tensors | {f"random.{name}": t for name, t in random_state(device).items()}
 
 
 def restore_training_state(
@@ -203,6 +202,4 @@ def restore_training_state(
         state.setdefault(int(index), {})[moment] = tensor
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
-    torch.set_rng_state(parts["random"]["cpu"])
-    if device.type == "cuda" and "cuda" in parts["random"]:
-        torch.cuda.set_rng_state(parts["random"]["cuda"], device)
+    set_random_state(parts["random"], device)

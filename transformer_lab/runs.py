@@ -5,24 +5,38 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from . import __version__
+from . import __version__, baselines
 from .checkpoint import CheckpointError, write_atomically
-from .data import G2PData, load_g2p, load_shakespeare, read_gruut, read_pairs, read_text
+from .data import (
+    G2PData,
+    TextData,
+    load_g2p,
+    load_shakespeare,
+    read_gruut,
+    read_pairs,
+    read_text,
+)
 from .devices import available_devices, choose_device, choose_precision, describe_device
 from .kernels import choose_linear, linear_kernel
 from .metrics import Scores
 from .models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
+from .plots import loss_curve, lr_curve
 from .presets import G2P_PRESETS, LM_PRESETS, Preset
 from .pretrained import Pronouncer, agreement, build, load, read_config
 from .tasks import G2P, LM, sample, score_words
-from .train import TrainConfig, check_new, read_metrics, start_run, train
+from .train import TrainConfig, check_new, find_lr, read_metrics, start_run, train
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -182,26 +196,81 @@ def perform(
             "linear": linear_kernel(),
         }
         start_run(run.folder, {**run.config, "machine": machine})
-    torch.manual_seed(run.train.seed)
-    lm = isinstance(run.model, DecoderOnlyConfig)
-    model = DecoderOnly(run.model) if lm else EncoderDecoder(run.model)
+    model = _fresh_model(run)
     records = train(model, run.task, run.train, run.folder, where, resume, on_record, on_step)
+    if isinstance(run.task, LM):
+        methods = getattr(baselines, "TEXT_BASELINES", {})
+        text_baselines(run.folder, run.task.data, methods)
     draw_curve(run.folder)
     return records
 
 
+def _fresh_model(run: Run) -> EncoderDecoder | DecoderOnly:
+    """The model as it is before the first step, by the seed of the run."""
+    torch.manual_seed(run.train.seed)
+    lm = isinstance(run.model, DecoderOnlyConfig)
+    return DecoderOnly(run.model) if lm else EncoderDecoder(run.model)
+
+
+def find_rate(
+    run: Run, device: str = "auto", on_step: Callable[[int], None] | None = None
+) -> tuple[float, float]:
+    """Try rising learning rates for a new run and draw its ``lr.png``; trains nothing else.
+
+    Returns the suggested rate and that at which the smoothed loss was least: see
+    :func:`transformer_lab.train.find_lr`.
+    """
+    model = _fresh_model(run)
+    records, rate = find_lr(model, run.task, run.train, choose_device(device), on_step=on_step)
+    figure = _figure()
+    lr_curve(records, rate, figure.subplots(), _unit(run.task.describe()))
+    _save(figure, run.folder / "lr.png")
+    return rate, min(records, key=lambda r: r["smoothed_loss"])["lr"]
+
+
+def text_baselines(
+    folder: Path, data: TextData, methods: Mapping[str, Callable[[str, str], float]]
+) -> dict[str, float]:
+    """What methods without a network reach on the held-out text, in nats a character, by name.
+
+    Each method gets the text to learn from and the held-out text. They are computed once: the
+    figures stay in the folder's ``baselines.json``.
+    """
+    path = Path(folder) / "baselines.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if found.keys() != methods.keys():
+        found = {name: method(data.train, data.held_out) for name, method in methods.items()}
+        write_atomically(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+    return found
+
+
 def draw_curve(folder: Path) -> Path:
-    """Draw the loss curve of a run into its ``loss.png``."""
+    """Draw the loss curve of a run into its ``loss.png``, with the baselines that it has."""
+    folder = Path(folder)
+    figure = _figure()
+    records = [{name: float(x) for name, x in r.items()} for r in read_metrics(folder)]
+    beside = folder / "baselines.json"
+    to_beat = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    unit = _unit(read_config(folder)["task"])
+    loss_curve(records, figure.subplots(), baselines=to_beat, unit=unit)
+    return _save(figure, folder / "loss.png")
+
+
+def _unit(task: dict) -> str:
+    """What a token of a task stands for."""
+    return "character" if task.get("task") == "lm" else "phoneme"
+
+
+def _figure() -> Figure:
+    """An empty figure that no window shows."""
     from matplotlib.figure import Figure
 
-    from .plots import loss_curve
+    return Figure(figsize=(6.4, 3.6), layout="constrained")
 
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    records = [{name: float(x) for name, x in r.items()} for r in read_metrics(folder)]
-    loss_curve(records, figure.subplots())
+
+def _save(figure: Figure, path: Path) -> Path:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
-    path = Path(folder) / "loss.png"
     write_atomically(path, picture.getvalue())
     return path
 
@@ -215,6 +284,8 @@ def summary(run: Run) -> str:
         )
     else:
         reached = f"dev WER {last['dev_wer']:.1%}, PER {last['dev_per']:.1%} (greedy)"
+    if "best_step" in last:
+        reached += f"; the weights are those of step {last['best_step']:,}, the best on dev"
     return (
         f"Done: {last['step']:,} steps, {last['cpu_seconds']:.0f} s of CPU time; {reached}. "
         f"The run is in {run.folder}."

@@ -25,6 +25,19 @@ Steps = Annotated[int | None, option("Training steps, not the preset's.")]
 Rate = Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")]
 Warmup = Annotated[int | None, option("Steps in which the rate rises to its peak.")]
 Seed = Annotated[int | None, option("Seed of weights, order and dropout.")]
+Accumulate = Annotated[int | None, option("Batches from which each step learns; 1 is usual.")]
+Patience = Annotated[
+    int | None, option("Stop after this many judgements in a row without a new best on dev.")
+]
+Precision = Annotated[
+    str | None, option("auto, fp32, bf16, or fp16 (on CUDA): in which type to compute.", "NAME")
+]
+FindRate = Annotated[
+    bool,
+    typer.Option(
+        "--find-lr", help="Only try rising rates: suggest one, draw lr.png into the folder."
+    ),
+]
 
 
 @app.command("g2p")
@@ -42,6 +55,10 @@ def train_g2p(
     lr: Rate = None,
     warmup: Warmup = None,
     seed: Seed = None,
+    accumulate: Accumulate = None,
+    patience: Patience = None,
+    precision: Precision = None,
+    find_lr: FindRate = False,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
@@ -58,8 +75,11 @@ def train_g2p(
     else:
         changes = {
             "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "seed": seed,
+            "accumulate": accumulate, "patience": patience, "precision": precision,
         }  # fmt: skip
         run = runs.new_g2p(out, preset, changes, pairs)
+    if find_lr:
+        return _find_rate(run, device, threads)
     _perform(run, device, resume is not None, threads)
 
 
@@ -77,6 +97,10 @@ def train_lm(
     lr: Rate = None,
     warmup: Warmup = None,
     seed: Seed = None,
+    accumulate: Accumulate = None,
+    patience: Patience = None,
+    precision: Precision = None,
+    find_lr: FindRate = False,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
@@ -93,8 +117,11 @@ def train_lm(
     else:
         changes = {
             "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "seed": seed,
+            "accumulate": accumulate, "patience": patience, "precision": precision,
         }  # fmt: skip
         run = runs.new_lm(out, preset, changes, text)
+    if find_lr:
+        return _find_rate(run, device, threads)
     _perform(run, device, resume is not None, threads)
 
 
@@ -112,6 +139,23 @@ def _refuse_settings(context: typer.Context) -> None:
             f"A resumed run keeps the settings it began with, but got {', '.join(given)}; "
             f"leave that out, or begin a new run without --resume."
         )
+
+
+def _find_rate(run: Run, device: str, threads: int | None) -> None:
+    """Say at which rate the loss falls most steeply, and where it is drawn."""
+    from .. import runs
+
+    set_up(threads)
+    try:
+        with Bar("trying rates") as bar:
+            rate, least = runs.find_rate(run, device, bar.advance)
+    except KeyboardInterrupt:
+        stop("Stopped; nothing was written.")
+    print(
+        f"The loss falls most steeply at --lr {rate:.2g}; a peak rate of one to ten times that is "
+        f"worth trying. It was least at {least:.2g}, and rates near there are too high. The curve "
+        f"is in {run.folder / 'lr.png'}."
+    )
 
 
 def _perform(run: Run, device: str, resume: bool, threads: int | None) -> None:

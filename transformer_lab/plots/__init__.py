@@ -1,8 +1,9 @@
 """Pictures: arrays in; axes, SVG or HTML out. Nothing here knows a model."""
 
-from .curves import loss_curve
+from .curves import loss_curve, lr_curve
 from .explorer import Case, Explorer, attention_explorer
 from .inline import InlineSVG, inline_svg
+from .live import LiveCurve
 from .maps import attention_map, check_picture, map_in_words, save_map
 from .ribbon import ribbon
 
@@ -10,11 +11,13 @@ __all__ = [
     "Case",
     "Explorer",
     "InlineSVG",
+    "LiveCurve",
     "attention_explorer",
     "attention_map",
     "check_picture",
     "inline_svg",
     "loss_curve",
+    "lr_curve",
     "map_in_words",
     "ribbon",
     "save_map",

@@ -1,0 +1,68 @@
+r"""What can be asked of a training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..schedules import SCHEDULES
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train. ``lr`` is the peak rate; ``warmup`` counts steps; ``clip`` bounds the norm
+    of the whole gradient; ``smoothing`` is the label smoothing α; ``dev_words`` is how many
+    words of dev are judged on the way (all of dev at the end). ``accumulate`` is the number of
+    batches a step learns from; ``patience``, if given, the number of judgements in a row
+    without a new least dev loss after which the run stops early; ``precision`` is auto, fp32,
+    bf16 or fp16.
+    Raises ``ValueError`` for values that cannot work.
+    """
+
+    steps: int
+    batch_size: int = 64
+    lr: float = 3e-3
+    warmup: int = 100
+    schedule: str = "cosine"
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    smoothing: float = 0.1
+    seed: int = 1
+    log_every: int = 50
+    judge_every: int = 500
+    checkpoint_every: int = 500
+    dev_words: int = 500
+    precision: str = "auto"
+    accumulate: int = 1
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
+        lowest = dict.fromkeys(
+            (
+                "steps", "batch_size", "log_every", "judge_every", "checkpoint_every",
+                "dev_words", "accumulate", "patience",
+            ), 1,
+        ) | {"warmup": 0, "seed": 0}  # fmt: skip
+        for field, least in lowest.items():
+            if getattr(self, field) is not None and getattr(self, field) < least:
+                raise ValueError(
+                    f"{field} must be at least {least}, but got {getattr(self, field)}; raise it."
+                )
+        if self.seed >= 2**32:
+            raise ValueError(f"seed must be below 2³², but got {self.seed}; choose a smaller one.")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(
+                f"smoothing is a share and must lie in 0 ≤ smoothing < 1, but got "
+                f"{self.smoothing}; 0.1 is usual."
+            )
+        if not (0 < self.lr < math.inf and self.clip > 0):
+            raise ValueError(
+                f"lr and clip must be above 0 and lr finite, but got lr = {self.lr} and clip = "
+                f"{self.clip}; lr = 0.003 and clip = 1 are usual."
+            )
+        if self.schedule not in SCHEDULES:
+            raise ValueError(
+                f"schedule must be one of {', '.join(SCHEDULES)}, but got {self.schedule!r}."
+            )
