@@ -83,6 +83,15 @@ def test_all_generate_the_same_tokens(batch):
     assert slow == ([UNCACHED, PLAIN] if batch > 1 else [])
 
 
+def test_with_and_without_cache_are_timed_by_their_names(monkeypatch):
+    asked = []
+    monkeypatch.setattr(rows, "generate", lambda *_, cache: asked.append(cache))
+    row = rows.generate_lm(LM, batch=5, prompt=6, rounds=3)
+    row.entries[OURS].run()
+    row.entries[UNCACHED].run()
+    assert asked == [True, False]
+
+
 def test_beam_search_finds_what_pegasus_finds():
     config = replace(PAIRS, encoder_layers=3)  # T5 caches as many layers as its encoder has
     row = rows.search(config, sources=19, S=11, width=3, rounds=1)
@@ -267,6 +276,20 @@ def test_a_quick_run_end_to_end(tmp_path):
     assert record["machine"]["processor"] in ran.stdout
     assert f"| train-small | {claim['ratio']} |" in ran.stdout
     assert "its figures say little" in ran.stdout
+
+
+def test_a_run_with_a_disturbed_peer_fails_and_a_part_is_not_recorded(monkeypatch, capsys):
+    row = rows.train_lm(LM, batch=11, steps=2, rounds=2)
+    with torch.no_grad():
+        row.entries[GPT2].model.transformer.h[0].ln_1.weight[4] += 0.5
+    monkeypatch.setattr(bench_main, "table_of_rows", lambda quick: {"train-small": lambda: row})
+    record = ROOT / "book" / "data" / "bench.json"
+    before = record.read_bytes() if record.exists() else None
+    assert bench_main.main(["--rows", "train-small"]) == 1
+    told = capsys.readouterr()
+    assert f"train-small: {GPT2} has our weights and computes something else" in told.err
+    assert PLAIN not in told.err and "All figures" not in told.out
+    assert before == (record.read_bytes() if record.exists() else None)
 
 
 def test_without_transformers_one_sentence_says_what_to_install():
