@@ -19,7 +19,7 @@ done; echo "$(if $(PYTHON),$(WRONG),$(NONE))." >&2; exit 1
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab data gpu-check clean
+.PHONY: help book test lab data gpu-check bench clean
 
 help:  ## show this list
 	@echo "The Transformer, Derived. Commands:"; echo
@@ -46,6 +46,10 @@ data:  ## fetch the data only (CMUdict, Shakespeare), with their hashes checked
 gpu-check:  ## train briefly on the GPU and compare with the CPU (under five minutes)
 	$(call install,book)
 	@$(VENV)/bin/transformer-lab gpu-check
+
+bench:  ## measure our speed against other libraries, as ratios (up to six minutes)
+	$(call install,test)
+	@$(PY) bench
 
 clean:  ## delete the built book and its cache (data, runs and .venv stay)
 	@rm -rf _build
