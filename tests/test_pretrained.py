@@ -355,7 +355,7 @@ def test_another_task_and_other_vocabularies(copy):
     path = copy / "config.json"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"task": "g2p"', '"task": "text"'), encoding="utf-8")
-    assert "this one's task is 'text'" in refused(copy)
+    assert "this one's is 'text'" in refused(copy)
     path.write_text(text.replace('"source_size": 9', '"source_size": 10'), encoding="utf-8")
     assert "9 and 10, but the configuration says 10 and 10" in refused(copy)
 
