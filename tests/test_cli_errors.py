@@ -28,7 +28,7 @@ def test_train_refuses_in_one_sentence(lab, pairs, run, tmp_path):
         return lab("train", "g2p", *options, "--pairs", pairs, "--out", out, **rest).sentence
 
     out = tmp_path / "run"
-    assert "must be one of test, class, but got 'huge'" in train("--preset", "huge")
+    assert "must be one of test, class, lab, but got 'huge'" in train("--preset", "huge")
     assert "lr = -0.1" in train("--lr", "-0.1")
     assert "lr = nan" in train("--lr", "nan")
     assert "steps must be at least 1, but got 0" in train("--steps", "0")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -135,8 +134,12 @@ def _models() -> Check:
 
         said = []
         for name in pretrained.available():
-            answer = " ".join(pretrained.load(name).pronounce("transformer"))
-            said.append(f"{name} says transformer as {re.sub(' +', ' ', answer)}")
+            model = pretrained.load(name)
+            if isinstance(model, pretrained.Writer):
+                said.append(f"{name} continues 'To be' with {model.write('To be', 12)!r}")
+            else:
+                phones = " ".join(model.pronounce("transformer"))
+                said.append(f"{name} says transformer as {phones}")
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         return Check("models", False, str(error), cure)
     return Check("models", bool(said), "; ".join(said) or "none are there", cure)

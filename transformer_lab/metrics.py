@@ -42,7 +42,7 @@ class Scores:
             )
         return self.edits / self.phones
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, int | float]:
         """Counts and both rates, by name."""
         return {**asdict(self), "wer": self.wer, "per": self.per}
 

@@ -41,6 +41,8 @@ AXES: tuple[Axis, ...] = (
     Axis("K", r"d_k", "width of one head, for queries, keys and values alike"),
     Axis("D", r"d_{\mathrm{model}}", "width of the model: the vector that stands for one token"),
     Axis("F", r"d_{\mathrm{ff}}", "inner width of the feed-forward layer"),
+    Axis("I", r"d_{\mathrm{in}}", "features that go into a linear map"),
+    Axis("O", r"d_{\mathrm{out}}", "features that come out of a linear map"),
     Axis("V", r"V", "symbols in the vocabulary, special symbols included"),
     Axis("L", r"L", "layers of a stack"),
     Axis("N", r"N", "rows of any kind laid one after another: tokens of a text, beams of a batch"),

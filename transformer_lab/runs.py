@@ -331,7 +331,7 @@ def evaluate_alignment(
     return agreement(speaker, sample(gold, limit), advance)
 
 
-def evaluate_lm(folder: Path, device: str = "auto") -> dict[str, float]:
+def evaluate_lm(folder: Path, device: str = "auto") -> dict[str, int | float]:
     """Loss of a language model on the held-out part of its text, by name."""
     folder = Path(folder)
     writer = load(folder, choose_device(device))

@@ -96,7 +96,7 @@ class DecoderState:
 
     def branch(
         self, parent_BW: Int[Tensor, "B W"]
-    ) -> tuple[Int[Tensor, "1 W"], Int[Tensor, "1 S"], Mask]:
+    ) -> tuple[Int[Tensor, "#B W"], Int[Tensor, "#B S"], Mask]:
         """The same for one further token of each hypothesis; ``parent_BW`` tells whose it is.
 
         Hypothesis w goes on where hypothesis ``parent_BW[b, w]`` of the step before stood. The

@@ -5,6 +5,7 @@ compressor.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from .compression import CODECS, compressed_nats
 from .context import ContextModel
@@ -18,7 +19,7 @@ def kneser_ney_nats(train: str, held_out: str) -> float:
 
 TEXT_BASELINES: dict[str, Callable[[str, str], float]] = {
     "Kneser–Ney 5-gram": kneser_ney_nats,
-    **{name: lambda train, text, codec=name: compressed_nats(train, text, codec) for name in CODECS},
+    **{codec: partial(compressed_nats, codec=codec) for codec in CODECS},
 }
 """From the two parts of a text to nats a character, by name: lines in every loss figure."""
 
