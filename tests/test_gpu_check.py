@@ -11,41 +11,53 @@ from helpers import tiny_data
 from processes import command
 
 from transformer_lab import gpu_check
-from transformer_lab.presets import G2P_PRESETS
-from transformer_lab.tasks import G2P
+from transformer_lab.data.text import TextData
+from transformer_lab.presets import G2P_PRESETS, LM_PRESETS
+from transformer_lab.tasks import G2P, LM
 
 STEPS = 20
+MODELS = ("g2p", "lm")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A small dictionary and a small model: what is asked is the script."""
-    preset = G2P_PRESETS["class"]
-    model = preset.model | {"d_model": 16, "h": 2, "d_ff": 32, "dropout": 0.3}
-    small = replace(preset, model=model)
-    monkeypatch.setattr(gpu_check, "G2P_PRESETS", {"class": small})
+    """Small data and small models: what is asked is the script."""
+    size = {"d_model": 16, "h": 2, "d_ff": 32, "dropout": 0.3}
+    preset, lm = G2P_PRESETS["class"], LM_PRESETS["class"]
+    monkeypatch.setattr(
+        gpu_check, "G2P_PRESETS", {"class": replace(preset, model=preset.model | size)}
+    )
+    monkeypatch.setattr(
+        gpu_check, "LM_PRESETS", {"class": replace(lm, model=lm.model | size, context=24)}
+    )
     monkeypatch.setattr(gpu_check, "load_g2p", lambda: tiny_data(100))
+    text = "".join(f"{n} and {n + 1} are {2 * n + 1}.\n" for n in range(400))
+    monkeypatch.setattr(gpu_check, "load_shakespeare", lambda: TextData(text[:6000], text[6000:]))
 
 
 def test_the_cpu_agrees_with_itself_bit_for_bit():
     heard = []
     figures = gpu_check.check("cpu", STEPS, lambda done, of: heard.append((done, of)))
-    assert figures["agrees"] is True and figures["largest_difference"] == 0.0
-    assert figures["losses_cpu"] == figures["losses_device"]
-    assert len(figures["losses_cpu"]) == 10
-    assert figures["losses_cpu"][-1] < figures["losses_cpu"][0]
-    assert figures["machine"] == "CPU" and figures["precision"] == "fp32"
-    assert figures["steps"] == STEPS and heard == [(i, STEPS) for i in range(1, STEPS + 1)]
-    assert figures["target_tokens_per_second"] > 0 and figures["training_seconds"] > 0
-    assert 0 <= figures["dev_wer"] <= 1 and figures["parameters"] > 1000
+    assert tuple(figures["models"]) == MODELS and figures["agrees"] is True
+    for one in figures["models"].values():
+        assert one["agrees"] is True and one["largest_difference"] == 0.0
+        assert one["losses_cpu"] == one["losses_device"]
+        assert len(one["losses_cpu"]) == 10 and one["losses_cpu"][-1] < one["losses_cpu"][0]
+        assert one["precision"] == "fp32" and one["parameters"] > 1000
+        assert one["tokens_per_second"] > 0 and one["training_seconds"] > 0
+    assert 0 <= figures["models"]["g2p"]["dev_wer"] <= 1
+    assert figures["models"]["lm"]["dev_loss"] < figures["models"]["lm"]["losses_cpu"][0]
+    assert figures["machine"] == "CPU" and figures["steps"] == STEPS
+    assert heard == [(i, 2 * STEPS) for i in range(1, 2 * STEPS + 1)]
     assert json.loads(json.dumps(figures)) == figures
 
 
+@pytest.mark.parametrize("task", [G2P, LM])
 @pytest.mark.parametrize("wrong", ["step", "size"])
-def test_a_device_that_computes_something_else_is_found_out(wrong, monkeypatch):
+def test_a_device_that_computes_something_else_is_found_out(wrong, task, monkeypatch):
     """The second list of losses comes from a device whose gradient, or loss, is slightly off."""
     calls = []
-    real = G2P.loss
+    real = task.loss
 
     def loss(self, model, batch, smoothing):
         calls.append(batch)
@@ -57,12 +69,15 @@ def test_a_device_that_computes_something_else_is_found_out(wrong, monkeypatch):
             return total + 50 * (parameter - parameter.detach()).sum(), tokens
         return total, tokens
 
-    monkeypatch.setattr(G2P, "loss", loss)
+    monkeypatch.setattr(task, "loss", loss)
     figures = gpu_check.check("cpu", STEPS)
     assert figures["agrees"] is False
-    assert figures["largest_difference"] > figures["tolerance"]
-    if wrong == "step":
-        assert figures["losses_cpu"][0] == figures["losses_device"][0]
+    for name, one in figures["models"].items():
+        changed = name == ("g2p" if task is G2P else "lm")
+        assert one["agrees"] is not changed
+        assert (one["largest_difference"] > figures["tolerance"]) is changed
+        if changed and wrong == "step":
+            assert one["losses_cpu"][0] == one["losses_device"][0]
 
 
 def test_speed_is_measured_between_records(monkeypatch):
@@ -77,15 +92,14 @@ def test_speed_is_measured_between_records(monkeypatch):
         perf_counter = staticmethod(clock)
 
     monkeypatch.setattr(gpu_check, "time", Time)
-    task = G2P(tiny_data(100))
-    batches = [b for epoch in range(2) for b in task.batches(1, epoch, 64)]
-    while len(batches) < STEPS:
-        batches += list(task.batches(1, len(batches), 64))
-    figures = gpu_check.check("cpu", STEPS)
-    assert figures["training_seconds"] == now[0] - 1
+    figures = gpu_check.check("cpu", STEPS)["models"]
     records = STEPS // (STEPS // 4)
-    tokens = _tokens(task, STEPS // 4, STEPS)
-    assert figures["target_tokens_per_second"] == pytest.approx(tokens / (records - 1))
+    for one in figures.values():
+        assert one["training_seconds"] == records + 1
+    tokens = _tokens(G2P(tiny_data(100)), STEPS // 4, STEPS)
+    assert figures["g2p"]["tokens_per_second"] == pytest.approx(tokens / (records - 1))
+    tokens = (STEPS - STEPS // 4) * LM_PRESETS["class"].train.batch_size * 24
+    assert figures["lm"]["tokens_per_second"] == pytest.approx(tokens / (records - 1))
 
 
 def _tokens(task: G2P, first: int, last: int) -> int:

@@ -67,9 +67,9 @@ def doctor() -> None:
 def gpu_check(
     out: Annotated[Path, option("Where the figures go.", "FILE")] = GPU_FIGURES,
     device: Device = "cuda",
-    steps: Annotated[int, option("Training steps on the GPU.", least=20)] = 2000,
+    steps: Annotated[int, option("Training steps of each model on the GPU.", least=20)] = 2000,
 ) -> None:
-    """Train on a GPU: same losses as the CPU, and how fast?
+    """Train both models on a GPU: same losses as the CPU, and how fast?
 
     Takes under five minutes; the book prints the figures when they are there.
     """
