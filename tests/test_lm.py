@@ -113,6 +113,24 @@ def test_each_held_out_character_counts_once_with_half_a_window_before_it(contex
     assert judged["dev_bits"] == pytest.approx(judged["dev_loss"] / math.log(2))
 
 
+def test_on_the_way_windows_from_the_whole_text_are_judged():
+    task = LM(TextData(TEXT[:1200], TEXT[1200:1300]), 8)
+    model = model_for(task).eval()
+    seen = []
+    model.register_forward_hook(lambda _, given, out: seen.append(given[0].shape))
+    first = task.judge(model, "dev", 4)["dev_loss"]
+    assert sum(shape[0] for shape in seen) == 4 + 1  # the first window counts in both its halves
+    starts, ids = [0, 24, 48, 72], task.vocabulary.encode(task.data.held_out)  # of 0, 4, … 92
+    losses = []
+    for start in starts:
+        log_p = model(torch.tensor([ids[start : start + 8]]))[0].log_softmax(-1).detach()
+        for place in range(1 if start == 0 else 5, 9):
+            losses.append(-float(log_p[place - 1, ids[start + place]]))
+    assert first == pytest.approx(sum(losses) / len(losses), abs=1e-5)
+    everything = task.judge(model, "dev", None)
+    assert task.judge(model, "dev", 10_000) == everything
+
+
 def test_a_readers_text_trains_stops_and_goes_on_bit_for_bit(tmp_path):
     text = tmp_path / "mine.txt"
     text.write_text(TEXT, encoding="utf-8")

@@ -124,6 +124,13 @@ def test_the_last_figures_are_those_of_all_of_dev(task, usual):
     assert records[-1]["dev_loss"] == task.judge(model, "dev", None)["dev_loss"]
 
 
+def test_judgements_and_records_keep_their_own_time(task, tmp_path):
+    config = replace(SHORT, steps=17, log_every=5, judge_every=7)
+    records, _ = learn(task, tmp_path, config)
+    assert [r["step"] for r in records] == [5, 7, 10, 14, 15, 17]
+    assert [r["step"] for r in records if "dev_loss" in r] == [7, 14, 17]
+
+
 def test_a_long_gradient_is_cut(task, tmp_path):
     """Adam hides the length of a gradient, so the gradient itself is asked."""
     seen = []

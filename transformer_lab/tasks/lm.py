@@ -62,7 +62,9 @@ class LM:
         text_N, T = self._held_out_N, self.context
         device = next(model.parameters()).device
         skip = T - T // 2
-        starts = list(range(0, len(text_N) - 1 - skip, T // 2))[:limit]
+        starts = list(range(0, len(text_N) - 1 - skip, T // 2))
+        if limit is not None and limit < len(starts):
+            starts = [starts[i * len(starts) // limit] for i in range(limit)]
         total, count = 0.0, 0
         for first in range(0, len(starts), 64):
             whole = [text_N[s : s + T + 1] for s in starts[first : first + 64]]

@@ -186,14 +186,15 @@ def train(
                 stepper.skip()
             if on_step is not None:
                 on_step(progress.step)
-            if progress.step % config.log_every == 0 or progress.step == config.steps:
+            judged = progress.step % config.judge_every == 0 or finished()
+            if judged or progress.step % config.log_every == 0:
                 check()
                 if not progress.tokens and finished():
                     fail(failure)
                 if progress.tokens:  # else every step since the last record was skipped
                     record = _record(progress, rate, float(norm), cpu0, wall0)
                     sums.zero_()
-                    if progress.step % config.judge_every == 0 or finished():
+                    if judged:
                         record |= judge()
                     records.append(record)
                     lines.write(json.dumps(record) + "\n")
