@@ -12,16 +12,19 @@ from .context import ContextModel
 from .kneser_ney import KneserNey
 
 
-def kneser_ney_nats(train: str, held_out: str) -> float:
-    """Nats a character of `held_out` for a Kneser-Ney 5-gram that has counted `train`."""
-    return KneserNey(sorted(set(train + held_out)), 5).fit(train).nats(held_out)
+def kneser_ney_nats(train: str, held_out: str, order: int = 5) -> float:
+    """Nats a character of `held_out` for a Kneser-Ney model that has counted `train`."""
+    return KneserNey(sorted(set(train + held_out)), order).fit(train).nats(held_out)
 
 
 TEXT_BASELINES: dict[str, Callable[[str, str], float]] = {
-    "Kneser–Ney 5-gram": kneser_ney_nats,
+    **{f"Kneser–Ney {n}-gram": partial(kneser_ney_nats, order=n) for n in (5, 7)},
     **{codec: partial(compressed_nats, codec=codec) for codec in CODECS},
 }
-"""From the two parts of a text to nats a character, by name: lines in every loss figure."""
+"""From the two parts of a text to nats a character, by name: lines in every loss figure.
+
+Of the orders 5 to 8, 7 is best on the last tenth of Tiny Shakespeare's training part.
+"""
 
 __all__ = [
     "CODECS",

@@ -2,9 +2,12 @@ r"""Curves of a training run."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 INK, LOSS, DEV = "#6f7a86", "#2f6db3", "#c2572b"
+DASHES = ((0, (6, 2)), (0, (6, 2, 1, 2)), (0, (3, 2)), (0, (1, 1.5)))
+"""Of the lines of baselines, from the highest down."""
 
 
 def loss_curve(
@@ -18,7 +21,8 @@ def loss_curve(
 
     ``records`` are the lines of a run's metrics: ``step``, ``loss`` (training, nats a token)
     and, where the run was judged, ``dev_loss``. ``baselines`` are losses to beat, by name: a
-    dashed line each. ``floor`` is the least loss label smoothing allows: a dotted line.
+    grey line each, named in the legend (they may lie close). ``floor`` is the least loss label
+    smoothing allows: a dotted line.
     ``unit`` is what a token stands for: "character", "phoneme".
     """
     import matplotlib.pyplot as plt
@@ -43,10 +47,9 @@ def loss_curve(
             markersize=4,
             label="held out (dev, no smoothing)",
         )
-    for name, value in (baselines or {}).items():
-        axes.axhline(value, color=INK, linestyle="--", linewidth=1)
-        axes.annotate(name, (0.99, value), xycoords=("axes fraction", "data"), ha="right",
-                      va="bottom", fontsize=8, color=INK)  # fmt: skip
+    highest_first = sorted((baselines or {}).items(), key=lambda item: -item[1])
+    for (name, value), dashes in zip(highest_first, itertools.cycle(DASHES), strict=False):
+        axes.axhline(value, color=INK, linestyle=dashes, linewidth=1, label=f"{name}: {value:.3f}")
     if floor is not None:
         axes.axhline(floor, color=LOSS, linestyle=":", linewidth=1, label="floor of smoothing")
     axes.set_xlabel("step")
