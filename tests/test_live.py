@@ -193,7 +193,7 @@ def test_a_pronouncing_models_curve_counts_phonemes(tmp_path, monkeypatch, drawn
     monkeypatch.setattr(runs, "load_g2p", lambda: tiny_data(60))
     run = runs.new_g2p(tmp_path / "run", "test", {"steps": 2})
     runs.perform(run, "cpu")
-    assert drawn[0].get_ylabel() == "loss (nats a phoneme)" 
+    assert drawn[0].get_ylabel() == "loss (nats a phoneme)"
     assert len(drawn[0].get_legend().get_texts()) == 2
     assert not (run.folder / "baselines.json").exists()
     assert isinstance(drawn[0].figure, Figure)
