@@ -167,7 +167,7 @@ def test_a_language_models_curve_has_its_baselines(tmp_path, monkeypatch, drawn)
         return loss
 
     methods = {"5-gram": method(1.25), "bz2": method(2.5)}
-    monkeypatch.setattr(baselines, "TEXT_BASELINES", methods, raising=False)
+    monkeypatch.setattr(baselines, "TEXT_BASELINES", methods)
     run = runs.new_lm(tmp_path / "run", "test", {"steps": 4}, text)
     runs.perform(run, "cpu")
     cut = len(TEXT) * 9 // 10

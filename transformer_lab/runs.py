@@ -199,8 +199,7 @@ def perform(
     model = _fresh_model(run)
     records = train(model, run.task, run.train, run.folder, where, resume, on_record, on_step)
     if isinstance(run.task, LM):
-        methods = getattr(baselines, "TEXT_BASELINES", {})
-        text_baselines(run.folder, run.task.data, methods)
+        text_baselines(run.folder, run.task.data, baselines.TEXT_BASELINES)
     draw_curve(run.folder)
     return records
 

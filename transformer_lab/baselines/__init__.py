@@ -13,7 +13,11 @@ from .kneser_ney import KneserNey
 
 
 def kneser_ney_nats(train: str, held_out: str, order: int = 5) -> float:
-    """Nats a character of `held_out` for a Kneser-Ney model that has counted `train`."""
+    """Nats a character of `held_out` for a Kneser-Ney model that has counted `train`.
+
+    Its symbols are those of both parts, as they are for the networks; nothing else of `held_out`
+    is known to it before.
+    """
     return KneserNey(sorted(set(train + held_out)), order).fit(train).nats(held_out)
 
 

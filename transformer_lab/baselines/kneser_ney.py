@@ -5,11 +5,12 @@ without its first,
 
     p_n(w | h) = (max(c(h w) - D(c(h w)), 0) + sum_i D_i N_i(h) p_(n-1)(w | h')) / c(h)
 
-c counts how often a sequence occurs; D_1, D_2, D_3 are the discounts for sequences seen once,
-twice, more often; N_i(h) is how many w follow h once (i = 1), twice (2), more often (3).
+c(h w) counts how often a sequence occurs, c(h) is its sum over all w; D(c) is 0, D_1, D_2 or D_3
+for c = 0, 1, 2, > 2; N_i(h) is how many w have c(h w) = 1 (i = 1), 2 (i = 2), > 2 (i = 3).
 Below the highest order c does not count occurrences but in how many different contexts a sequence
-occurs: how many different characters stand before it. The last resort is uniform. The
-discounts of an order, with n_r the number of sequences counted r times there:
+occurs: how many different characters stand before it. Where h has never been seen, h' decides
+alone; below p_1 everything is equally likely. The discounts of an order, with n_r the number of
+sequences counted r times there:
 
     Y = n_1 / (n_1 + 2 n_2),   D_r = r - (r + 1) Y n_(r+1) / n_r    for r = 1, 2, 3
 
@@ -31,14 +32,26 @@ Following = dict[str, dict[str, int]]
 class KneserNey:
     """A character model of a fixed `order`: it looks at the last `order` - 1 characters.
 
-    `symbols` are all that may occur. Raises ValueError for an order below 1 or no symbols.
+    `symbols` are all the characters that may occur, each once. Raises ValueError for an order
+    below 1 or no symbols, and for symbols that are no single characters or stand twice.
     """
 
     def __init__(self, symbols: Sequence[str], order: int = 5) -> None:
         if order < 1:
-            raise ValueError(f"The order of an n-gram model must be at least 1, but got {order}.")
+            raise ValueError(
+                f"The order of an n-gram model must be at least 1, but got {order}; at 1 "
+                "it only counts characters."
+            )
         if not symbols:
-            raise ValueError("An n-gram model needs at least one symbol, but got none.")
+            raise ValueError(
+                "An n-gram model needs at least one symbol, but got none; name all that may occur."
+            )
+        for symbol, count in Counter(symbols).items():
+            if len(symbol) != 1 or count > 1:
+                raise ValueError(
+                    f"Symbols must be single characters, each named once, but {symbol!r} has "
+                    f"{len(symbol)} characters and is named {count} times; mend the list."
+                )
         self.symbols, self.order = tuple(symbols), order
         self.following: list[Following] = []
         self.discounts: list[Discounts] = []
@@ -46,7 +59,9 @@ class KneserNey:
     def fit(self, text: str) -> KneserNey:
         """Count `text`; returns itself. Raises ValueError for an empty text or unknown symbols."""
         if not text:
-            raise ValueError("A text to count must have at least one character, but it is empty.")
+            raise ValueError(
+                "A text to count needs at least one character, but it is empty; give a longer one."
+            )
         self._demand_known(text)
         counts = [_ngrams(text, n) for n in range(1, self.order + 1)]
         for n in range(self.order - 1):
@@ -56,9 +71,15 @@ class KneserNey:
         return self
 
     def probability(self, symbol: str, before: str) -> float:
-        """p(symbol | before); of `before` only the last `order` - 1 characters count."""
+        """p(symbol | before); of `before` only the last `order` - 1 characters count.
+
+        Positive, and its sum over `symbols` is 1, whatever stands before. Raises ValueError
+        before `fit` and for an unknown symbol.
+        """
         if not self.following:
             raise ValueError("This KneserNey has counted no text yet: call fit(text) first.")
+        if symbol not in self.symbols:
+            self._demand_known(symbol)
         p = 1 / len(self.symbols)
         longest = min(self.order - 1, len(before))
         for n in range(longest + 1):
@@ -79,7 +100,9 @@ class KneserNey:
         text or a symbol that is not among `symbols`.
         """
         if not text:
-            raise ValueError("A text to judge must have at least one character, but it is empty.")
+            raise ValueError(
+                "A text to judge needs at least one character, but it is empty; give a longer one."
+            )
         self._demand_known(text)
         reach = self.order - 1
         ngrams = Counter((text[max(0, i - reach) : i], symbol) for i, symbol in enumerate(text))
@@ -105,8 +128,8 @@ def _ngrams(text: str, n: int) -> Counter[str]:
 def _contexts(longer: Counter[str], own: Counter[str]) -> Counter[str]:
     """How many different characters stand before each sequence.
 
-    The sequence at the very beginning of the text has nothing before it; it counts once there,
-    so that nothing that occurs is counted as never seen.
+    The sequence at the very beginning of the text has nothing before it there. If it stands
+    nowhere else, it counts once, so that nothing that occurs is counted as never seen.
     """
     counts = Counter(sequence[1:] for sequence in longer)
     counts.update(dict.fromkeys(own.keys() - counts.keys(), 1))
@@ -123,8 +146,9 @@ def _by_context(counts: Counter[str]) -> Following:
 def discounts(counts: Iterable[int]) -> Discounts:
     """D_1, D_2, D_3 of one order from its counts.
 
-    Where the estimate is undefined or leaves 0 <= D_r <= r (a text too small or too regular to
-    have sequences seen once, twice …), D_r = 1/2 stands in for it.
+    Where the estimate is undefined or leaves 0 < D_r <= r (a text too small or too regular to
+    have sequences seen once, twice …), D_r = 1/2 stands in for it. A discount of 0 would leave
+    nothing for what has not been seen.
     """
     of = Counter(counts)
     n1, n2 = of[1], of[2]
@@ -132,5 +156,5 @@ def discounts(counts: Iterable[int]) -> Discounts:
     found = []
     for r in (1, 2, 3):
         d = r - (r + 1) * y * of[r + 1] / of[r] if of[r] and y else -1.0
-        found.append(d if 0 <= d <= r else 0.5)
+        found.append(d if 0 < d <= r else 0.5)
     return found[0], found[1], found[2]
