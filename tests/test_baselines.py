@@ -360,5 +360,5 @@ def test_what_cannot_be_counted_is_refused():
 def test_what_cannot_be_compressed_is_refused():
     with pytest.raises(ValueError, match=r"one of xz, bz2, but got 'zip'; choose one"):
         compressed_nats("ab", "a", "zip")
-    with pytest.raises(ValueError, match=r"held-out text needs at least one .* empty; give a longer"):
+    with pytest.raises(ValueError, match=r"A held-out text needs .* is empty; give a longer one"):
         compressed_nats("ab", "")
