@@ -83,6 +83,16 @@ def test_padding_and_begin_are_never_written():
         assert min(min(answer) for answer in found) > 1
 
 
+def test_what_never_comes_is_said_by_the_caller():
+    model = tiny_decoder()
+    banned = generate(model, PROMPTS, 12)[0][0]
+    found = generate(model, PROMPTS, 12, never=(0, 1, banned))
+    assert banned not in {i for answer in found for i in answer}
+    with torch.no_grad():
+        model.embedding.weight[0] *= 60
+    assert 0 in generate(model, PROMPTS[:1], 12, sampling(3.0), seeded(1), never=())[0]
+
+
 class Scripted(Greedy):
     """A strategy that says what stands in the script, a column each step."""
 

@@ -76,6 +76,8 @@ def test_unknown_symbols_are_named_with_the_known_ones():
     many = Vocabulary(tuple(f"s{i}" for i in range(100)))
     with pytest.raises(ValueError, match=r"but 'x' is not among them.* s58 s59 …$"):
         many.encode("x")
+    with pytest.raises(ValueError, match=r"use these: '\\n' ' ' '\\u2009' a ä$"):  # one line
+        Vocabulary(("\n", " ", "\u2009", "a", "ä")).encode("x")
 
 
 @pytest.mark.plain

@@ -55,8 +55,9 @@ def evaluate(
     if pretrained.read_config(folder)["task"].get("task") == "lm":
         _refuse(
             "a language model",
-            {"--beam": width != 1, "--pairs": pairs, "--limit": limit, "--alignments": alignments},
-        )
+            {"--part": part != "dev", "--beam": width != 1, "--pairs": pairs, "--limit": limit,
+             "--alignments": alignments},
+        )  # fmt: skip
         part, how = "held-out", "all"
         figures = runs.evaluate_lm(folder, device)
         print(
@@ -98,7 +99,7 @@ def _agreement_in_words(part: str, figures: dict) -> str:
 
 def _refuse(whose: str, given: dict[str, object]) -> None:
     """Options that belong to the other kind of model."""
-    wrong = [name for name, value in given.items() if value not in (None, False)]
+    wrong = [name for name, value in given.items() if value is not None and value is not False]
     if wrong:
         raise ValueError(
             f"{', '.join(wrong)} cannot be used with {whose}; leave that out, or name another "

@@ -22,15 +22,17 @@ def generate(
     generator: torch.Generator | None = None,
     stop: Sequence[int] = (),
     cache: bool = True,
+    never: Sequence[int] = (PAD, BOS),
 ) -> list[list[int]]:
     r"""Continue each prompt by up to ``max_new`` tokens.
 
     .. math:: y_t \sim q(\cdot \mid y_{<t}), \qquad q = \mathrm{strategy}(z(y_{<t}))
 
-    z are the model's logits after everything so far, with −∞ for PAD and BOS, which can never
-    come next. A prompt ends early with a token of ``stop``, which is the last of its answer.
-    ``generator`` makes the draws repeatable; ``cache=False`` computes every prefix anew (the
-    same answer, slowly: what the cache must equal).
+    z are the model's logits after everything so far, with −∞ for the tokens of ``never``: PAD
+    and BOS, which can never come next, unless told otherwise. A prompt ends early with a token
+    of ``stop``, which is the last of its answer. ``generator`` makes the draws repeatable;
+    ``cache=False`` computes every prefix anew (the same answer, slowly: what the cache must
+    equal).
 
     Prompts may differ in length: shorter ones are padded on the left. The model sees at most
     ``max_length`` tokens; when they are full, it forgets all but the last half and reads on
@@ -43,7 +45,7 @@ def generate(
     unfinished, ends = set(range(len(prompts))), frozenset(stop)
     logits_BV = window.read()
     for _ in range(max_new):
-        logits_BV[:, [PAD, BOS]] = -torch.inf
+        logits_BV[:, list(never)] = -torch.inf
         next_B = strategy.draw(logits_BV, window.seen_BT, generator)
         said = next_B.tolist()
         for b in sorted(unfinished):

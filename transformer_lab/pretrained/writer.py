@@ -8,7 +8,10 @@ from jaxtyping import Float
 
 from ..decode import GREEDY, Greedy, Strategy, generate
 from ..models import DecoderOnly
-from ..tokens import BOS, PAD, Vocabulary
+from ..tokens import BOS, EOS, PAD, Vocabulary
+
+NEVER = (PAD, BOS, EOS)
+"""What is no symbol of a running text: the model has never seen it there."""
 
 
 class Writer:
@@ -39,11 +42,14 @@ class Writer:
         seed: int = 1,
         stop: str | None = None,
     ) -> list[str]:
-        """One text after each prompt, all written side by side."""
+        """One text after each prompt, all written side by side.
+
+        As each alone, until the longest fills what the model sees at once: they forget together.
+        """
         generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
         ends = () if stop is None else self.vocabulary.encode(stop)[-1:]
-        found = generate(self.model, ids, length, strategy, generator, ends)
+        found = generate(self.model, ids, length, strategy, generator, ends, never=NEVER)
         return ["".join(self.vocabulary.decode(answer)) for answer in found]
 
     @torch.inference_mode()
@@ -52,25 +58,37 @@ class Writer:
     ) -> dict[str, float]:
         """The probability of each symbol that may come after ``text``, the largest first.
 
-        The model's own distribution, or the one that ``strategy`` makes of it.
+        The model's own distribution, or the one that ``strategy`` makes of it. Of a longer text
+        the model sees the last symbols, as many as it can at once.
         """
         strategy = Strategy() if strategy is None else strategy
         seen_BT = self._window(text)
         logits_BV = self.model(seen_BT)[:, -1].float()
-        logits_BV[:, [PAD, BOS]] = -torch.inf
+        logits_BV[:, list(NEVER)] = -torch.inf
         p_V = strategy.distribution(logits_BV, seen_BT)[0].tolist()
         order = sorted(range(len(p_V)), key=lambda i: -p_V[i])
-        return {self.vocabulary.label(i): p_V[i] for i in order if i not in (PAD, BOS)}
+        return {self.vocabulary.label(i): p_V[i] for i in order if i not in NEVER}
 
     @torch.inference_mode()
     def surprise(self, text: str) -> Float[np.ndarray, " n"]:
         r"""Nats of each symbol of ``text`` but the first, given those before it.
 
         .. math:: -\log p(y_t \mid y_{<t})
+
+        In a text longer than the model sees at once, windows overlap by half and the second half
+        of each counts, as when a model is judged: each symbol has at least half a window before
+        it, as far as the text goes back.
         """
-        seen_BT = self._window(text)
-        log_p_TV = self.model(seen_BT[:, :-1])[0].float().log_softmax(-1)
-        return -log_p_TV.gather(-1, seen_BT[0, 1:, None])[:, 0].cpu().numpy()
+        text_N = torch.tensor(self._ids(text), device=self.model.embedding.weight.device)
+        T = self.model.config.max_length
+        stride = max(1, T // 2)
+        nats = []
+        for start in range(0, max(1, len(text_N) - 1 - (T - stride)), stride):
+            window_T = text_N[start : start + T + 1]
+            log_p_TV = self.model(window_T[None, :-1])[0].float().log_softmax(-1)
+            nats_T = -log_p_TV.gather(-1, window_T[1:, None])[:, 0]
+            nats.append(nats_T if start == 0 else nats_T[T - stride :])
+        return torch.cat(nats).cpu().numpy()
 
     def _ids(self, text: str) -> list[int]:
         if not text:
