@@ -69,7 +69,7 @@ def gpu_check(
     device: Device = "cuda",
     steps: Annotated[int, option("Training steps of each model on the GPU.", least=20)] = 2000,
 ) -> None:
-    """Train both models on a GPU: same losses as the CPU, and how fast?
+    """Do both models learn the same on a GPU, and how fast?
 
     Takes under five minutes; the book prints the figures when they are there.
     """
