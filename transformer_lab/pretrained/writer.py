@@ -8,13 +8,16 @@ from jaxtyping import Float
 
 from ..decode import GREEDY, Greedy, Strategy, generate
 from ..models import DecoderOnly
-from ..tokens import BOS, PAD, Vocabulary
+from ..tokens import BOS, PAD, SPECIAL, ByteBPE, Vocabulary
 
 
 class Writer:
-    """A language model that continues texts: see :func:`~transformer_lab.load`."""
+    """A language model that continues texts: see :func:`~transformer_lab.load`.
 
-    def __init__(self, model: DecoderOnly, vocabulary: Vocabulary, about: dict):
+    Its symbols are characters, or pieces of words (:class:`~transformer_lab.ByteBPE`).
+    """
+
+    def __init__(self, model: DecoderOnly, vocabulary: Vocabulary | ByteBPE, about: dict):
         self.model, self.vocabulary, self.about = model.eval(), vocabulary, about
 
     def write(
@@ -27,7 +30,9 @@ class Writer:
     ) -> str:
         """What the model writes after ``prompt``: ``length`` symbols, or up to ``stop`` (included).
 
-        The same seed gives the same text. Raises ``ValueError`` for symbols it does not know.
+        ``stop`` is a character (of several, the last). The same seed gives the same text. Pieces
+        of words are decoded together, so a character that they cut is whole; only one that the
+        model left unfinished is written as �. Raises ``ValueError`` for symbols it does not know.
         """
         return self.write_many([prompt], length, strategy, seed, stop)[0]
 
@@ -42,9 +47,10 @@ class Writer:
         """One text after each prompt, all written side by side."""
         generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
-        ends = () if stop is None else self.vocabulary.encode(stop)[-1:]
+        ends = [] if stop is None else self._ends(stop)
         found = generate(self.model, ids, length, strategy, generator, ends)
-        return ["".join(self.vocabulary.decode(answer)) for answer in found]
+        texts = ["".join(self.vocabulary.decode(answer)) for answer in found]
+        return texts if stop is None else [_up_to(stop[-1], text) for text in texts]
 
     @torch.inference_mode()
     def distribution(
@@ -72,6 +78,15 @@ class Writer:
         log_p_TV = self.model(seen_BT[:, :-1])[0].float().log_softmax(-1)
         return -log_p_TV.gather(-1, seen_BT[0, 1:, None])[:, 0].cpu().numpy()
 
+    def _ends(self, stop: str) -> list[int]:
+        """The symbols with the last character of ``stop`` in them."""
+        if not stop:
+            raise ValueError("Writing stops at a character, but stop is empty; give one, or None.")
+        if isinstance(self.vocabulary, Vocabulary):
+            return self.vocabulary.encode(stop[-1])
+        ids = range(len(SPECIAL), len(self.vocabulary))
+        return [i for i in ids if stop[-1].encode() in self.vocabulary.bytes_of(i)]
+
     def _ids(self, text: str) -> list[int]:
         if not text:
             raise ValueError(
@@ -83,3 +98,9 @@ class Writer:
         """The last symbols of a text, as many as the model sees at once."""
         ids = self._ids(text)[-self.model.config.max_length :]
         return torch.tensor([ids], device=self.model.embedding.weight.device)
+
+
+def _up_to(character: str, text: str) -> str:
+    """The text up to the first time the character stands there: a piece may reach beyond it."""
+    before, found, _ = text.partition(character)
+    return before + found
