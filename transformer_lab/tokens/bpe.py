@@ -115,17 +115,7 @@ class ByteBPE:
                 break
             merges[f"{_written(tokens[pair[0]])} {_written(tokens[pair[1]])}"] = None
             new = _add(tokens[pair[0]] + tokens[pair[1]], tokens, ids)
-            changed = set()
-            for w in where.pop(pair):
-                for old in pairwise(words[w]):
-                    counts[old] -= times[w]
-                words[w] = _joined(words[w], pair, new)
-                for now in pairwise(words[w]):
-                    counts[now] += times[w]
-                    if new in now:
-                        where[now].add(w)
-                        changed.add(now)
-            for now in changed:
+            for now in _join_all(pair, new, words, times, counts, where):
                 heappush(queue, (-counts[now], now))
         return cls(tuple(merges))
 
@@ -153,28 +143,23 @@ class ByteBPE:
         ``after`` and ``before`` link the tokens that are left; the queue holds rank, place and
         result of each rule that fits. An entry whose tokens have changed since is passed over.
         """
-        end = len(ids)
+        rules, end = self._rules, len(ids)
         after, before = [*range(1, end + 1)], [*range(-1, end - 1)]
-        queue: list[tuple[int, int, int]] = []
+        fits = [(i, rules[pair]) for i, pair in enumerate(pairwise(ids)) if pair in rules]
+        queue = [(rank, i, new) for i, (rank, new) in fits]
+        heapify(queue)
 
-        def offer(i: int) -> None:
-            if i >= 0 and after[i] < end:
-                rule = self._rules.get((ids[i], ids[after[i]]))
-                if rule is not None:
-                    heappush(queue, (rule[0], i, rule[1]))
-
-        for i in range(end):
-            offer(i)
         while queue:
             _, i, new = heappop(queue)
             j = after[i]
-            if ids[i] == PAD or j == end or self._rules.get((ids[i], ids[j]), (0, 0))[1] != new:
+            if ids[i] == PAD or j == end or rules.get((ids[i], ids[j]), (0, PAD))[1] != new:
                 continue
             ids[i], ids[j], after[i] = new, PAD, after[j]
             if after[i] < end:
                 before[after[i]] = i
-            offer(before[i])
-            offer(i)
+            for k in (before[i], i):
+                if k >= 0 and after[k] < end and (rule := rules.get((ids[k], ids[after[k]]))):
+                    heappush(queue, (rule[0], k, rule[1]))
         return [i for i in ids if i != PAD]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -256,14 +241,31 @@ def _add(token: bytes, tokens: list[bytes], ids: dict[bytes, int]) -> int:
     return ids[token]
 
 
-def _joined(word: list[int], pair: Pair, new: int) -> list[int]:
-    """The word with ``new`` for each ``pair``, from the left."""
-    joined, i = [], 0
-    while i < len(word):
-        if i + 1 < len(word) and (word[i], word[i + 1]) == pair:
-            joined.append(new)
-            i += 2
-        else:
-            joined.append(word[i])
-            i += 1
-    return joined
+def _join_all(
+    pair: Pair,
+    new: int,
+    words: list[list[int]],
+    times: list[int],
+    counts: Counter[Pair],
+    where: defaultdict[Pair, set[int]],
+) -> set[Pair]:
+    """Put ``new`` for each ``pair``, from the left, in the words that have it.
+
+    Mends the counts and where a pair may be found; returns the pairs that have come up.
+    """
+    arisen: set[Pair] = set()
+    for w in where.pop(pair):
+        old, joined, i = words[w], [], 0
+        while i < len(old):
+            here = tuple(old[i : i + 2]) == pair
+            joined.append(new if here else old[i])
+            i += 2 if here else 1
+        for gone in pairwise(old):
+            counts[gone] -= times[w]
+        for now in pairwise(joined):
+            counts[now] += times[w]
+            if new in now:
+                where[now].add(w)
+                arisen.add(now)
+        words[w] = joined
+    return arisen
