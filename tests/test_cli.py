@@ -18,7 +18,7 @@ from transformer_lab.data import read_pairs
 pytest_plugins = ["cli_fixtures"]
 
 COMMANDS = {
-    "data": [], "train": [], "train g2p": [], "evaluate": [], "generate": ["WORD"],
+    "data": [], "train": [], "train g2p": [], "train lm": [], "evaluate": [], "generate": ["WORD"],
     "attention": ["WORD"], "export": ["RUN", "FOLDER"], "gpu-check": [], "doctor": [],
 }  # fmt: skip
 
