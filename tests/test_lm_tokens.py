@@ -65,7 +65,7 @@ def test_pieces_are_learned_from_the_part_to_train_on():
     train, held_out = "ab " * 50, "xyz " * 50
     task = task_of(4, 262, train, held_out)
     assert task.vocabulary == ByteBPE.train(train, 262) and len(task.vocabulary) == 261
-    text = "".join(f"{i} " for i in range(1_000, 9_000))  # enough for as many as usual
+    text = "".join(f"{i} " for i in range(1_000, 9_000)) * 2  # enough for as many as usual
     assert len(LM.learn(TextData(text, text), 7, "bpe").vocabulary) == 1024
     characters = LM.learn(TextData(train, held_out), 4).vocabulary
     assert characters == LM(TextData(train, held_out), 4).vocabulary == Vocabulary.of([" abxyz"])

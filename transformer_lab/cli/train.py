@@ -109,11 +109,12 @@ def train_lm(
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
-    """Train a language model: the next character of a text, or the next piece of a word.
+    """Train a language model: the next character of a text.
 
-    On nine of Shakespeare's plays or on --text FILE, whose last tenth is held out, or on all
-    plays but three. Losses are nats a character, whatever the tokens. Ctrl-C stops cleanly, and
-    --resume FOLDER goes on where it stopped, with the settings it began with.
+    Or the next piece of a word, with --tokens bpe; losses are nats a character all the same. On
+    nine of Shakespeare's plays or on --text FILE, the last tenth held out, or on all his plays
+    but three. Ctrl-C stops cleanly, and --resume FOLDER goes on where it stopped, with the
+    settings it began with.
     """
     from .. import runs
 
