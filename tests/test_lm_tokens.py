@@ -179,7 +179,9 @@ def test_a_run_of_an_earlier_version_is_one_of_characters_and_tiny(tmp_path, ask
         config = json.loads(path.read_text(encoding="utf-8"))
         del config["task"]["tokens"], config["task"]["cut"]
         path.write_text(json.dumps(config), encoding="utf-8")
-        assert runs.perform(runs.reopen_lm(run.folder), "cpu", resume=True)
+        again = runs.reopen_lm(run.folder)
+        assert again.config["task"]["cut"] == ("tiny" if text is None else None)
+        assert runs.perform(again, "cpu", resume=True)
         assert isinstance(pretrained.load(run.folder).vocabulary, Vocabulary)
         assert runs.evaluate_lm(run.folder, "cpu")["nats_a_character"] > 0
     assert set(asked) == {"tiny"}
@@ -261,8 +263,9 @@ def test_options_that_do_not_go_together(tmp_path, mine):
     data = TextData(TRAIN, HELD_OUT)
     with pytest.raises(ValueError, match=r"got the cut 'full' and the text .*mine\.txt; leave one"):
         runs.new_lm(tmp_path / "run", "test", None, mine, "full")
-    with pytest.raises(ValueError, match=r"Only a vocabulary of bpe .* got 300 for characters"):
-        LM.learn(data, 7, "characters", 300)
+    for size in (0, 300):
+        with pytest.raises(ValueError, match=f"Only a vocabulary of bpe .* got {size} for char"):
+            LM.learn(data, 7, "characters", size)
     with pytest.raises(ValueError, match="must be characters or bpe, but got 'words'; choose"):
         LM.learn(data, 7, "words")
     with pytest.raises(ValueError, match=r"at least 259 tokens .* but got size = 0;"):

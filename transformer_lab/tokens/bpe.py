@@ -148,7 +148,6 @@ class ByteBPE:
         fits = [(i, rules[pair]) for i, pair in enumerate(pairwise(ids)) if pair in rules]
         queue = [(rank, i, new) for i, (rank, new) in fits]
         heapify(queue)
-
         while queue:
             _, i, new = heappop(queue)
             j = after[i]
@@ -189,8 +188,8 @@ class ByteBPE:
     def label(self, i: int) -> str:
         """A token as text, special ones included; bytes that are no whole characters in hex.
 
-        Two tokens never have the same label: no token mixes letters, digits and brackets, as
-        "<pad>" and "<e2 80>" do.
+        Two learned tokens never have the same label: none mixes letters, digits and brackets,
+        as "<pad>" and "<e2 80>" do.
         """
         if 0 <= i < len(SPECIAL):
             return SPECIAL[i]
