@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Batch": "batches",
+    "ByteBPE": "tokens",
     "ContextModel": "baselines",
     "DecoderLayer": "layers",
     "DecoderOnly": "models",

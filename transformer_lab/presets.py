@@ -13,7 +13,7 @@ from .train import TrainConfig
 class Preset:
     """One named setting: the model's options, the training's, and what it is for.
 
-    ``context``: characters that a language model sees at once (of no meaning for g2p).
+    ``context``: tokens that a language model sees at once (of no meaning for g2p).
     """
 
     about: str

@@ -33,6 +33,7 @@ from .plots import loss_curve, lr_curve
 from .presets import G2P_PRESETS, LM_PRESETS, Preset
 from .pretrained import Pronouncer, agreement, build, load, read_config
 from .tasks import G2P, LM, sample, score_words
+from .tokens import ByteBPE, Vocabulary
 from .train import TrainConfig, check_new, find_lr, read_metrics, start_run, train
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class Run:
 
 def _g2p_data(pairs: Path | str | None) -> G2PData:
     return load_g2p() if pairs is None else read_pairs(pairs)
+
+
+def _text_data(task: dict) -> TextData:
+    """The text of a language model: a reader's own, or a cut of the plays."""
+    text = task.get("text")
+    return load_shakespeare(task.get("cut") or "tiny") if text is None else read_text(text)
 
 
 def _own(kind: str, file: Path | str | None) -> dict[str, str | None]:
@@ -77,13 +84,25 @@ def new_g2p(
 
 def new_lm(
     folder: Path | str, preset: str = "class", changes: dict | None = None,
-    text: Path | str | None = None,
+    text: Path | str | None = None, cut: str | None = None, tokens: str = "characters",
+    vocabulary_size: int | None = None,
 ) -> Run:  # fmt: skip
-    """Settings of a new run of the language model: on Shakespeare, or on a reader's ``text``."""
+    """Settings of a new run of the language model: on Shakespeare, or on a reader's ``text``.
+
+    ``cut`` is "tiny" (nine plays, if nothing is said) or "full"; ``tokens`` is "characters" or
+    "bpe", whose ``vocabulary_size`` tokens (1,024, if nothing is said) are learned from the part
+    to train on, and from no other.
+    """
     chosen = _preset(LM_PRESETS, preset)
     check_new(Path(folder))
-    data = load_shakespeare() if text is None else read_text(text)
-    return _new(folder, preset, chosen, LM(data, chosen.context), _own("text", text), changes)
+    if text is not None and cut is not None:
+        raise ValueError(
+            f"A cut is one of Shakespeare's plays, but got the cut {cut!r} and the text {text}; "
+            f"leave one of them out."
+        )
+    own = {**_own("text", text), "cut": (cut or "tiny") if text is None else None}
+    task = LM.learn(_text_data(own), chosen.context, tokens, vocabulary_size)
+    return _new(folder, preset, chosen, task, own, changes)
 
 
 def _preset(presets: dict[str, Preset], name: str) -> Preset:
@@ -136,10 +155,14 @@ def reopen_lm(folder: Path | str) -> Run:
             f"The run in {folder} must be of a language model (lm), but it is of "
             f"{config['task'].get('task')!r}; go on with it by `train g2p --resume {folder}`."
         )
-    model, _ = build(config)
+    model, vocabulary = build(config)
     text = config["task"].get("text")
-    task = _lm_task(config)
-    return _reopened(folder, task, model.config, _own("text", text), config, text or "the plays")
+    task = _lm_task(config, vocabulary)
+    # a run of an earlier version does not say what there was no choice of
+    unsaid = {"tokens": "characters", "cut": "tiny" if text is None else None}
+    config = {**config, "task": unsaid | config["task"]}
+    own = {**_own("text", text), "cut": config["task"]["cut"]}
+    return _reopened(folder, task, model.config, own, config, text or "the plays")
 
 
 def _unfit(folder: Path, config: dict, error: TypeError) -> str:
@@ -334,17 +357,16 @@ def evaluate_lm(folder: Path, device: str = "auto") -> dict[str, int | float]:
     """Loss of a language model on the held-out part of its text, by name."""
     folder = Path(folder)
     writer = load(folder, choose_device(device))
-    task = _lm_task(read_config(folder))
+    task = _lm_task(read_config(folder), writer.vocabulary)
     judged = task.judge(writer.model, "dev", None)
     return {
-        "characters": len(task.data.held_out) - 1,
+        "characters": task.predicted,
         "nats_a_character": judged["dev_loss"],
         "bits_a_character": judged["dev_bits"],
     }
 
 
-def _lm_task(config: dict) -> LM:
+def _lm_task(config: dict, vocabulary: Vocabulary | ByteBPE) -> LM:
     """The task of a language model, with the text it was trained on."""
-    text = config["task"].get("text")
-    data = load_shakespeare() if text is None else read_text(text)
-    return LM(data, config["task"]["context"])
+    pieces = vocabulary if isinstance(vocabulary, ByteBPE) else None
+    return LM(_text_data(config["task"]), config["task"]["context"], pieces)

@@ -21,6 +21,10 @@ Preset = Annotated[
     str, option("Named setting: test (seconds), class (minutes), lab (half an hour).", "NAME")
 ]
 Resume = Annotated[Path | None, option("Go on with the run in this folder.", "FOLDER")]
+Text = Annotated[Path | None, option("Your own text, UTF-8, not Shakespeare's plays.", "FILE")]
+Cut = Annotated[str | None, option("tiny (nine plays, the usual one) or full (37 plays).", "NAME")]
+Tokens = Annotated[str, option("characters, or bpe: pieces of words, learned first.", "NAME")]
+VocabularySize = Annotated[int | None, option("Tokens in the vocabulary of bpe; 1024 is usual.")]
 Steps = Annotated[int | None, option("Training steps, not the preset's.")]
 Rate = Annotated[float | None, option("Peak learning rate, e.g. 0.004.", "RATE")]
 Warmup = Annotated[int | None, option("Steps in which the rate rises to its peak.")]
@@ -89,9 +93,10 @@ def train_lm(
     preset: Preset = "class",
     out: Annotated[Path, option("Folder of the new run.", "FOLDER")] = Path("runs/lm"),
     resume: Resume = None,
-    text: Annotated[
-        Path | None, option("Your own text, UTF-8, not Shakespeare's plays.", "FILE")
-    ] = None,
+    text: Text = None,
+    cut: Cut = None,
+    tokens: Tokens = "characters",
+    vocabulary_size: VocabularySize = None,
     steps: Steps = None,
     batch_size: Annotated[int | None, option("Windows in a batch.")] = None,
     lr: Rate = None,
@@ -106,8 +111,10 @@ def train_lm(
 ) -> None:
     """Train a language model: the next character of a text.
 
-    On nine of Shakespeare's plays, or on --text FILE; the last tenth is held out. Ctrl-C stops
-    cleanly, and --resume FOLDER goes on where it stopped, with the settings it began with.
+    Or the next piece of a word, with --tokens bpe; losses are nats a character all the same. On
+    nine of Shakespeare's plays or on --text FILE, the last tenth held out, or on all his plays
+    but three. Ctrl-C stops cleanly, and --resume FOLDER goes on where it stopped, with the
+    settings it began with.
     """
     from .. import runs
 
@@ -119,7 +126,7 @@ def train_lm(
             "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "seed": seed,
             "accumulate": accumulate, "patience": patience, "precision": precision,
         }  # fmt: skip
-        run = runs.new_lm(out, preset, changes, text)
+        run = runs.new_lm(out, preset, changes, text, cut, tokens, vocabulary_size)
     if find_lr:
         return _find_rate(run, device, threads)
     _perform(run, device, resume is not None, threads)

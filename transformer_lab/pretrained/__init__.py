@@ -12,7 +12,7 @@ import torch
 
 from ..checkpoint import CheckpointError, load_into
 from ..models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
-from ..tokens import Vocabulary
+from ..tokens import ByteBPE, Vocabulary
 from .agreement import agreement
 from .folder import (
     available,
@@ -40,7 +40,7 @@ __all__ = [
     "record_figures",
 ]
 
-Built = tuple[EncoderDecoder, Vocabulary, Vocabulary] | tuple[DecoderOnly, Vocabulary]
+Built = tuple[EncoderDecoder, Vocabulary, Vocabulary] | tuple[DecoderOnly, Vocabulary | ByteBPE]
 
 
 def load(
@@ -75,7 +75,7 @@ def build(config: dict) -> Built:
     try:
         if task["task"] == "lm":
             model_config = DecoderOnlyConfig(**config["model"])
-            vocabularies = [Vocabulary(tuple(task["symbols"]))]
+            vocabularies = [_tokens(task)]
         else:
             model_config = ModelConfig(**config["model"])
             names = ("source_symbols", "target_symbols")
@@ -93,7 +93,20 @@ def build(config: dict) -> Built:
     return EncoderDecoder(model_config), *vocabularies
 
 
-def _check_sizes(vocabularies: list[Vocabulary], names: list[str], sizes: list[int]) -> None:
+def _tokens(task: dict) -> Vocabulary | ByteBPE:
+    """What a language model reads and writes: characters, unless its configuration says bpe."""
+    kind = task.get("tokens", "characters")
+    if kind not in ("characters", "bpe"):
+        raise CheckpointError(
+            f"The tokens of a language model must be characters or bpe, but this one's are "
+            f"{kind!r}; restore its configuration."
+        )
+    return ByteBPE(tuple(task["merges"])) if kind == "bpe" else Vocabulary(tuple(task["symbols"]))
+
+
+def _check_sizes(
+    vocabularies: list[Vocabulary | ByteBPE], names: list[str], sizes: list[int]
+) -> None:
     """A model has one embedding for each symbol of its vocabularies."""
     found = [len(vocabulary) for vocabulary in vocabularies]
     if sizes != found:

@@ -8,16 +8,19 @@ from jaxtyping import Float
 
 from ..decode import GREEDY, Greedy, Strategy, generate
 from ..models import DecoderOnly
-from ..tokens import BOS, EOS, PAD, Vocabulary
+from ..tokens import BOS, EOS, PAD, SPECIAL, ByteBPE, Vocabulary
 
 NEVER = (PAD, BOS, EOS)
 """What is no symbol of a running text: the model has never seen it there."""
 
 
 class Writer:
-    """A language model that continues texts: see :func:`~transformer_lab.load`."""
+    """A language model that continues texts: see :func:`~transformer_lab.load`.
 
-    def __init__(self, model: DecoderOnly, vocabulary: Vocabulary, about: dict):
+    Its symbols are characters, or pieces of words (:class:`~transformer_lab.ByteBPE`).
+    """
+
+    def __init__(self, model: DecoderOnly, vocabulary: Vocabulary | ByteBPE, about: dict):
         self.model, self.vocabulary, self.about = model.eval(), vocabulary, about
 
     def write(
@@ -30,7 +33,9 @@ class Writer:
     ) -> str:
         """What the model writes after ``prompt``: ``length`` symbols, or up to ``stop`` (included).
 
-        The same seed gives the same text. Raises ``ValueError`` for symbols it does not know.
+        ``stop`` is a character (of several, the last). The same seed gives the same text. Pieces
+        of words are decoded together, so a character that they cut is whole; only one that the
+        model left unfinished is written as �. Raises ``ValueError`` for symbols it does not know.
         """
         return self.write_many([prompt], length, strategy, seed, stop)[0]
 
@@ -48,9 +53,10 @@ class Writer:
         """
         generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
-        ends = () if stop is None else self.vocabulary.encode(stop)[-1:]
+        ends = [] if stop is None else self._ends(stop)
         found = generate(self.model, ids, length, strategy, generator, ends, never=NEVER)
-        return ["".join(self.vocabulary.decode(answer)) for answer in found]
+        texts = ["".join(self.vocabulary.decode(answer)) for answer in found]
+        return texts if stop is None else [_up_to(stop[-1], text) for text in texts]
 
     @torch.inference_mode()
     def distribution(
@@ -90,6 +96,15 @@ class Writer:
             nats.append(nats_T if start == 0 else nats_T[T - stride :])
         return torch.cat(nats).cpu().numpy()
 
+    def _ends(self, stop: str) -> list[int]:
+        """The symbols with the last character of ``stop`` in them."""
+        if not stop:
+            raise ValueError("Writing stops at a character, but stop is empty; give one, or None.")
+        if isinstance(self.vocabulary, Vocabulary):
+            return self.vocabulary.encode(stop[-1])
+        ids = range(len(SPECIAL), len(self.vocabulary))
+        return [i for i in ids if stop[-1].encode() in self.vocabulary.bytes_of(i)]
+
     def _ids(self, text: str) -> list[int]:
         if not text:
             raise ValueError(
@@ -101,3 +116,9 @@ class Writer:
         """The last symbols of a text, as many as the model sees at once."""
         ids = self._ids(text)[-self.model.config.max_length :]
         return torch.tensor([ids], device=self.model.embedding.weight.device)
+
+
+def _up_to(character: str, text: str) -> str:
+    """The text up to the first time the character stands there: a piece may reach beyond it."""
+    before, found, _ = text.partition(character)
+    return before + found

@@ -23,7 +23,11 @@ class Task(Protocol):
     def loss(
         self, model: nn.Module, batch: Batch | WindowBatch, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Sum of the losses of the batch in nats, and the number of tokens."""
+        """Sum of the losses of the batch in nats, and what it is divided by for the mean.
+
+        The number of target tokens; where a token may stand for several characters, the number
+        of characters, so that losses are nats a character.
+        """
 
     def judge(self, model: nn.Module, part: str, limit: int | None) -> dict[str, float]:
         """Figures on a held-out part, by name."""

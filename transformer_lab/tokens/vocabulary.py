@@ -1,8 +1,4 @@
-r"""From symbols to ids and back.
-
-A model sees integers. Ids 0, 1 and 2 are the same in every vocabulary of the book:
-``PAD`` fills short sequences of a batch, ``BOS`` opens a target, ``EOS`` closes it.
-"""
+r"""A vocabulary of whole symbols: characters, letters, phonemes."""
 
 from __future__ import annotations
 
