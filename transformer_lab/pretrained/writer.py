@@ -40,6 +40,10 @@ class Writer:
         stop: str | None = None,
     ) -> list[str]:
         """One text after each prompt, all written side by side."""
+        if not 0 <= seed < 2**32:
+            raise ValueError(
+                f"A seed must lie between 0 and 2³² − 1, but got {seed}; choose one of these."
+            )
         generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
         ends = () if stop is None else self.vocabulary.encode(stop)[-1:]
