@@ -72,7 +72,7 @@ def _check_sizes(config: ModelConfig | DecoderOnlyConfig, *fields: str) -> None:
         raise ValueError(
             f"A model may have at most {DEEPEST:,} layers and {LARGEST:,} weights, but d_model = "
             f"{D}, d_ff = {F}, {', '.join(f'{f} = {getattr(config, f)}' for f in fields)} ask for "
-            f"{layers} and about {weights:.1e}; choose smaller ones, or restore the configuration."
+            f"more; choose smaller ones, or restore the configuration."
         )
     if not 0 <= config.dropout < 1:
         raise ValueError(
