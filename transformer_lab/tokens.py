@@ -57,7 +57,8 @@ class Vocabulary:
             return [self._ids[symbol] for symbol in sequence]
         except KeyError:
             unknown = sorted({s for s in sequence if s not in self._ids})
-            known = " ".join(self.symbols[:60]) + (" …" if len(self.symbols) > 60 else "")
+            shown = (s if s.isprintable() and s.strip() else repr(s) for s in self.symbols[:60])
+            known = " ".join(shown) + (" …" if len(self.symbols) > 60 else "")
             raise ValueError(
                 f"Only symbols of the vocabulary can be encoded, but "
                 f"{', '.join(map(repr, unknown))} {'is' if len(unknown) == 1 else 'are'} not "
