@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import signal
-from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from fault_cases import (
@@ -19,7 +17,6 @@ from fault_cases import (
     Ends,
     GoesOn,
     another_file,
-    configure,
     copy,
     flip_a_bit,
     furnish,
@@ -57,8 +54,11 @@ from transformer_lab.models import ModelConfig
 pytestmark = pytest.mark.plain
 
 Q, K, V = randn(2, 3, 5, 7), randn(2, 3, 11, 7, seed=1), randn(2, 3, 11, 7, seed=2)
+KEYS = lengths_to_keys([3, 5], 9)
 IDS = torch.tensor([[3, 4, 5, 6]])
+NOTHING_LEFT = torch.full((1, 5), -math.inf)
 SAY = "generate cab --model {g2p}"
+LOOK = "attention cat --model g2p-class"
 WRITE = "generate 'to be' --model {lm} --length 9"
 TRAIN = "train g2p --preset test --pairs {pairs} --out {new} --device cpu"
 RESUME = "train g2p --resume {g2p}"
@@ -102,7 +102,7 @@ FAULTS = [
          "must be a multiple", ("3 and 2",), "choose a divisor of 3"),
     Ends("a mask of floats", lambda p: Mask(keys_BS=torch.ones(2, 11)),
          "must hold booleans", ("torch.float32",), "mask > 0"),
-    Ends("a mask for another source", lambda p: attend(Q, K, V, Mask(keys_BS=lengths_to_keys([3, 5], 9))),
+    Ends("a mask for another source", lambda p: attend(Q, K, V, Mask(keys_BS=KEYS)),
          "one entry for each key", ("11 keys", "9 entries"), "from the same source"),
     Ends("ids that are floats", lambda p: tiny_model()(IDS.float(), IDS),
          "must be int64 or int32", ("torch.float32", "(1, 4)"), ".long()"),
@@ -114,7 +114,7 @@ FAULTS = [
          "must divide the width", ("h = 3", "d_model = 10"), "divisors of 10"),
     Ends("more tokens than a model takes", lambda p: tiny_decoder()(torch.ones(1, 20).long()),
          "at most 19 tokens", ("holds 20",), "cut it or raise max_length"),
-    Ends("a mask that rules out every symbol", lambda p: sampling().draw(torch.full((1, 5), -math.inf), IDS),
+    Ends("a mask that rules out every symbol", lambda p: sampling().draw(NOTHING_LEFT, IDS),
          "at least one number in each row", ("row 0 is -inf",), "look for"),
     # ---- words, texts, prompts ----
     Ends("an empty word", "generate '' --model {g2p}",
@@ -131,10 +131,13 @@ FAULTS = [
          "at least one symbol", ("an empty one",), "a line end will do"),
     Ends("a symbol that no text had", "generate 'to be €' --model {lm}",
          "Only symbols of the vocabulary", ("'€' is not",), "use these: '\\n' ' ' , : a b"),
+    Ends("two words, one of them empty", "generate cab '' --model {g2p}",
+         "at least one letter", ("an empty one",), "write its letters"),
     GoesOn("a prompt longer than the context", writes(TEXT[:100]), writes(TEXT[100 - 32:100])),
     # ---- options of decoding ----
     Ends("beam 0", f"{SAY} --beam 0", "greater than or equal to 1", ("--beam",), "-h", code=2),
-    Ends("a beam beyond all memory", f"{SAY} --beam 201", "1 to 200 wide", ("got 201",), "5 is usual"),
+    Ends("a beam beyond all memory", f"{SAY} --beam 201",
+         "1 to 200 wide", ("got 201",), "5 is usual"),
     Ends("top-p 0", f"{WRITE} --top-p 0", "greater than 0 and at most 1", ("got 0.0",), "1 keeps"),
     Ends("top-p 1.5", f"{WRITE} --top-p 1.5", "at most 1", ("got 1.5",), "1 keeps every"),
     Ends("top-p that is no number", lambda p: TopP(math.nan), "at most 1", ("got nan",), "1 keeps"),
@@ -168,7 +171,7 @@ FAULTS = [
           ("precision", "fp16", "needs a CUDA device", "computes on cpu", "choose fp32 or bf16"),
           ("precision", "fp8", "must be auto, fp32, bf16 or fp16", "'fp8'", "choose one"),
           ("device", "tpu", "must be one that torch can use", "'tpu'", "choose one"),
-          ("threads", 10**6, "as many threads as the computer has cores", "1000000", "choose fewer"),
+          ("threads", 10**6, "as many threads as the computer has", "1000000", "choose fewer"),
       )),
     Ends("CUDA where there is none", without_gpu(f"{TRAIN} --device cuda"),
          "must be one that torch can use here", ("'cuda'",), "leave it at auto"),
@@ -198,26 +201,41 @@ FAULTS = [
          rewrite("text.txt", lambda old: old[:999])),
     Ends("a device instead of a text", "train lm --text /dev/zero --out {new}",
          "must be a file", ("/dev/zero",), "write its content into a file"),
-    Ends("a pair without a tab", "data --pairs {pairs}", "exactly one must stand between",
-         ("line 1", "no tab", "'cab K AE B'"), "source and target",
-         rewrite("pairs.txt", lambda old: b"cab K AE B\n" + old)),
+    *(Ends(f"pairs, {line.split()[0]}: {rule}", line, rule, ("{pairs}", *values), remedy,
+           rewrite("pairs.txt", lambda _, content=content: content))
+      for line in ("data --pairs {pairs}", "train g2p --pairs {pairs} --out {new}")
+      for content, rule, values, remedy in (
+          (b"", "is empty", ("`source<TAB>target`",), "it must hold lines"),
+          (b"cab\tK\nb\xe4d\tB\n", "not UTF-8", ("line 2", "0xe4"), "save the file as UTF-8"),
+          (b"cab\tK\n\nbad B\n", "exactly one must stand", ("line 3", "no tab"), "between source"),
+          (b"cab\t\n", "the target is empty", ("line 1",), "write it, or take the line out"),
+          (b"cab\tK AE B\n", "too small to split", ("1 different",), "give a few hundred"),
+      )),
+    Ends("evaluation without the run's data", "evaluate {g2p}", "There is no file",
+         ("{here}/pairs.txt",), "check the name", lambda p: (p.folder / "pairs.txt").unlink()),
     Ends("a resume with other data", RESUME, "must be those the run began with",
          ("{pairs} has changed",), AGAIN, rewrite("pairs.txt", lambda old: old + b"bb\tB\n")),
     Ends("a resume with another text", "train lm --resume {lm}", "must be those the run began",
          ("{text} has changed",), AGAIN, rewrite("text.txt", lambda old: old + b"!")),
-    Ends("a resume of the other task", "train g2p --resume {lm}", "must be of the pronouncing model",
+    Ends("a resume of the other task", "train g2p --resume {lm}", "must be of the pronouncing",
          ("of a language model",), "train lm --resume {lm}"),
     Ends("a resume the other way round", "train lm --resume {g2p}", "must be of a language model",
          ("it is of 'g2p'",), "train g2p --resume {g2p}"),
     Ends("a resume with new settings", f"{RESUME} --lr 1 --steps 9", "keeps the settings it began",
          ("--lr, --steps",), "begin a new run"),
-    Ends("a resume of nothing", "train g2p --resume {nowhere}", "is a folder with a config.json",
-         ("{nowhere} has none",), "`transformer-lab train` wrote"),
+    *(Ends(f"a resume of {what}", f"train g2p --resume {what}", "is a folder with a config.json",
+           (f"{what} has none",), "`transformer-lab train` wrote")
+      for what in ("{nowhere}", "{here}", "{text}")),
+    Ends("a resume of a finished run without its log", RESUME, "so there is nothing to resume",
+         ("{g2p} has finished", "metrics.jsonl is gone"), "the weights beside it are whole",
+         lambda p: (p.g2p / "metrics.jsonl").unlink()),
     Ends("a run over a run", "train g2p --out {g2p}", "needs a folder of its own",
          ("{g2p} already holds a run",), "--resume {g2p}"),
     Ends("a run into a file", "train g2p --out {text}", "needs a folder",
          ("{text} is a file",), "choose another name"),
-    GoesOn("a text from Windows", trains("windows", b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()),
+    Ends("a run below a file", "train g2p --preset test --pairs {pairs} --out {text}/run",
+         "Cannot use", ("{text}", "directory"), "check the path"),
+    GoesOn("a text from Windows", trains("windows", TEXT.replace("\n", "\r\n").encode("utf-8-sig")),
            trains("plain", TEXT.encode())),
     # ---- checkpoints: damaged, foreign, malicious ----
     Ends("weights with a wrong bit", SAY, "cannot be read as a checkpoint",
@@ -226,7 +244,7 @@ FAULTS = [
     Ends("weights cut off", SAY, "cannot be read as a checkpoint",
          ("{g2p}/weights.safetensors",), "use an intact copy",
          rewrite("g2p/weights.safetensors", lambda old: old[:-9])),
-    Ends("a checkpoint cut off", "train g2p --resume {unfinished}", "cannot be read as a checkpoint",
+    Ends("a checkpoint cut off", "train g2p --resume {unfinished}", "cannot be read as",
          ("{unfinished}/checkpoint.safetensors",), "train again",
          rewrite("unfinished/checkpoint.safetensors", lambda old: old[:999])),
     Ends("a text instead of weights", SAY, "not a safetensors file", ("{g2p}/weights",),
@@ -236,8 +254,8 @@ FAULTS = [
     Ends("a header as long as no disk", SAY, "cannot be read as a checkpoint", ("{g2p}/weights",),
          "use an intact copy", rewrite("g2p/weights.safetensors", header(2**62))),
     Ends("a header that claims terabytes", SAY, "cannot be read as a checkpoint",
-         ("{g2p}/weights",), "use an intact copy",
-         rewrite("g2p/weights.safetensors", header(shape=[10**6, 10**6], data_offsets=[0, 4 * 10**12]))),
+         ("{g2p}/weights",), "use an intact copy", rewrite(
+             "g2p/weights.safetensors", header(shape=[10**6] * 2, data_offsets=[0, 4 * 10**12]))),
     Ends("a header that claims a little more", SAY, "cannot be read as a checkpoint",
          ("{g2p}/weights",), "use an intact copy",
          rewrite("g2p/weights.safetensors", header(shape=[10**9], data_offsets=[0, 64]))),
@@ -247,7 +265,7 @@ FAULTS = [
       for field, value in (("d_model", 10**12), ("d_ff", 10**9), ("decoder_layers", 10**9),
                            ("max_length", 10**25))),
     *(Ends(f"a configuration that names another file, {line.split()[0]}", line,
-           "must be those the run began with", ("{here}/diary.txt has changed",), AGAIN, another_file)
+           "must be those the run began", ("{here}/diary.txt has changed",), AGAIN, another_file)
       for line in (RESUME, "evaluate {g2p}")),
     Ends("a configuration that is half there", SAY, "is damaged or no JSON", ("{g2p}/config.json",),
          "restore it", rewrite("g2p/config.json", lambda old: old[: len(old) // 2])),
@@ -260,6 +278,16 @@ FAULTS = [
          ("{unfinished}",), "train g2p --resume {unfinished}"),
     Ends("the export over a run", "export {g2p} {unfinished}", "needs a folder of its own",
          ("{unfinished} holds a run",), "choose another folder"),
+    Ends("a layer that is not there", f"{LOOK} --layer 3", "must lie between 1 and 2",
+         ("layer", "got 3"), "choose one of these"),
+    Ends("a head that is not there", f"{LOOK} --head 5", "must lie between 1 and 4",
+         ("head", "got 5"), "choose one of these"),
+    Ends("a picture of another kind", f"{LOOK} --out {{here}}/x.bmp", "must end in one of",
+         ("x.bmp",), ".png, .pdf, .svg"),
+    Ends("a picture with a folder's name", f"{LOOK} --out {{here}}/x.png", "is a folder",
+         ("{here}/x.png",), "another", lambda p: (p.folder / "x.png").mkdir()),
+    Ends("a judgement of training words", "evaluate {g2p} --part train", "must be dev or test",
+         ("'train'",), "held-out words"),
     Ends("a folder that is read-only", into_a_folder_that_may_not_be_written, "Cannot use",
          ("{here}/locked/run", "Read-only file system"), "check the path and its rights"),
     # ---- a training that is disturbed ends as if nothing had been ----
