@@ -48,7 +48,7 @@ from stopped_cases import (
 
 from transformer_lab import pretrained
 from transformer_lab.attention import Mask, attend, attention_weights
-from transformer_lab.decode import TopP, sampling
+from transformer_lab.decode import TopP, pick, sampling
 from transformer_lab.models import ModelConfig
 
 pytestmark = pytest.mark.plain
@@ -66,9 +66,12 @@ AGAIN = "restore it or begin a new run"
 
 
 def draws(p) -> set[int]:
-    """All that is drawn from a row in which two symbols are ruled out, also at the very edge."""
-    logits_BV = torch.tensor([[-math.inf, 1.0, 3.0, 2.0, -math.inf]]).repeat(4000, 1)
-    return set(sampling(2.0, top_k=4, top_p=0.9999).draw(logits_BV, logits_BV.long()).tolist())
+    """All that is drawn where the first and the last symbol are ruled out, up to both edges."""
+    logits_BV = torch.tensor([[-math.inf, 1.0, 3.0, 2.0, -math.inf]]).repeat(4001, 1)
+    p_BV = sampling(2.0, top_k=4, top_p=0.9999).distribution(logits_BV, logits_BV.long())
+    u_B = torch.linspace(0, math.nextafter(1, 0), 4001, dtype=p_BV.dtype)
+    assert u_B[0] == 0 and 1 - 1e-15 < u_B[-1] < 1
+    return set(pick(p_BV, u_B).tolist())
 
 
 def writes(prompt: str, **options):
