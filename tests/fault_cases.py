@@ -120,6 +120,7 @@ class Ends:
     spoil: Callable[[Place], object] | None = None
     code: int = 1
     leaves: tuple[str, ...] = ()
+    trains = False
 
     def check(self, place: Place) -> None:
         if self.spoil is not None:
@@ -150,11 +151,15 @@ class Ends:
 
 @dataclass(frozen=True)
 class GoesOn:
-    """A row that must go on correctly: what comes is what comes of the ``undisturbed``."""
+    """A row that must go on correctly: what comes is what comes of the ``undisturbed``.
+
+    ``trains``: whether the place must know what the training leaves that nothing disturbs.
+    """
 
     name: str
     disturbed: Callable[[Place], object]
     undisturbed: Callable[[Place], object]
+    trains: bool = False
 
     def check(self, place: Place) -> None:
         assert self.disturbed(place) == self.undisturbed(place)
@@ -162,7 +167,7 @@ class GoesOn:
 
 def resumed(name: str, disturb: Callable[..., object], *arguments: object) -> GoesOn:
     """A row about a training that is disturbed: it must end as if nothing had been."""
-    return GoesOn(name, lambda p: disturb(*arguments, p.site), lambda p: p.undisturbed)
+    return GoesOn(name, lambda p: disturb(*arguments, p.site), lambda p: p.undisturbed, trains=True)
 
 
 # ---- ways to spoil ----

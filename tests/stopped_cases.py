@@ -114,15 +114,14 @@ def whole(folder: Path, pairs: Path) -> tuple[tuple, float]:
 
 
 def signalled(number: int, site: Site):
-    child = site.begin()
-    child.until(lambda: site.lines() >= 3)
+    child, gate = standing(site)
     child.signal(number)
+    gate.touch()
     ended = child.wait()
     assert ended.code == 130 and ended.out == "", ended
     assert ended.err.count("\n") == 1 and f"go on with --resume {site.run}" in ended.err
     assert site.files() == STOPPED
-    step = site.last_step()
-    assert f"Stopped after step {step} of 100" in ended.err and 30 <= step < 100
+    assert "Stopped after step 45 of 100" in ended.err and site.last_step() == 45
     return site.finished()
 
 
@@ -138,6 +137,22 @@ def in_loss(at: int, what) -> None:
         return (what(total) if len(calls) >= at else total), tokens
 
     G2P.loss = loss
+
+
+def _wait_for(gate: Path, total):
+    gate.with_name("here").touch()
+    while not gate.exists():
+        time.sleep(0.005)
+    return total
+
+
+def standing(site: Site) -> tuple[Child, Path]:
+    """A training that stands in step 45 until there is a file at the path that is returned."""
+    site.folder.mkdir(parents=True, exist_ok=True)
+    gate = site.folder / "gate"
+    child = site.begin(partial(in_loss, 45, partial(_wait_for, gate)))
+    child.until(gate.with_name("here").exists)
+    return child, gate
 
 
 def twice(total):
@@ -299,18 +314,9 @@ def full_disk(site: Site):
         return here.finished()
 
 
-def _wait_for(gate: Path, total):
-    while not gate.exists():
-        time.sleep(0.005)
-    return total
-
-
 def not_alone(site: Site):
     """While one training stands at step 45, another wants to go on with the same run."""
-    site.folder.mkdir(parents=True, exist_ok=True)
-    gate = site.folder / "gate"
-    child = site.begin(partial(in_loss, 45, partial(_wait_for, gate)))
-    child.until(lambda: site.lines() == 4)
+    child, gate = standing(site)
     other = {"folder": site.folder / "other streams"}
     told = command("train", "g2p", "--resume", site.run, **other).sentence
     assert "Only one training may run in a folder at a time" in told and str(site.run) in told
