@@ -48,7 +48,7 @@ class Place:
         names = [*(path.stem for path in self.folder.iterdir()), "new", "nowhere"]
         paths = {name: str(self.folder / name) for name in names} | {"here": str(self.folder)}
         files = {path.stem: str(path) for path in self.folder.iterdir() if path.is_file()}
-        return text.format(**(paths | files))
+        return text.format_map(paths | files)
 
     def command(self, line: str, env: dict[str, str] | None = None) -> Ended:
         """Run ``transformer-lab`` in this process, with what a shell would have given it."""

@@ -48,6 +48,7 @@ from stopped_cases import (
 
 from transformer_lab import pretrained
 from transformer_lab.attention import Mask, attend, attention_weights
+from transformer_lab.checkpoint import load_tensors
 from transformer_lab.decode import TopP, pick, sampling
 from transformer_lab.models import ModelConfig
 
@@ -79,6 +80,20 @@ def writes(prompt: str, **options):
         return pretrained.load(p.lm).write(prompt, 40, sampling(**options), seed=3)
 
     return write
+
+
+def reads(name: str, then):
+    """What a file of tensors held, looked at when something else has been done to it."""
+
+    def read(p) -> dict[str, list]:
+        tensors, _ = load_tensors(p.folder / name)
+        kept = (p.folder / name).read_bytes()
+        then(p)
+        values = {name: t.tolist() for name, t in tensors.items()}
+        (p.folder / name).write_bytes(kept)
+        return values
+
+    return read
 
 
 def trains(name: str, text: bytes):
@@ -262,6 +277,9 @@ FAULTS = [
     Ends("a header that claims a little more", SAY, "cannot be read as a checkpoint",
          ("{g2p}/weights",), "use an intact copy",
          rewrite("g2p/weights.safetensors", header(shape=[10**9], data_offsets=[0, 64]))),
+    GoesOn("a checkpoint that is overwritten after it was read", reads("g2p/checkpoint.safetensors",
+           rewrite("g2p/checkpoint.safetensors", lambda old: b"\0" * len(old))),
+           reads("g2p/checkpoint.safetensors", lambda p: None)),
     *(Ends(f"a configuration that asks for {field} = {value:.0e}", SAY,
            "at most 1,000 layers and 1,000,000,000 weights", (f"{field} = {value}",),
            "restore the configuration", model(**{field: value}))
