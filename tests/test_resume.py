@@ -8,6 +8,7 @@ commands that are stopped by signals, killed, or out of disk stand in ``test_fau
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,28 @@ def test_the_clock_goes_on_where_it_stopped(task, tmp_path):
     go(task, tmp_path, resume=True)
     first = next(r for r in read_metrics(tmp_path) if r["step"] > about["progress"]["step"])
     assert first["wall_seconds"] >= round(about["progress"]["wall_seconds"], 2)
+
+
+def test_a_power_cut_finds_the_log_no_older_than_the_checkpoint(task, tmp_path, monkeypatch):
+    """Before a checkpoint gets its name, the log that belongs to it has been flushed to the disk."""
+    flushed = []
+    real_fsync, real_replace = os.fsync, os.replace
+
+    def fsync(number):
+        real_fsync(number)
+        flushed.append((os.fstat(number).st_ino, os.fstat(number).st_size))
+
+    def replace(old, new):
+        if Path(new).name == "checkpoint.safetensors":
+            log = (tmp_path / "metrics.jsonl").stat()
+            assert (log.st_ino, log.st_size) in flushed
+            flushed.append("checkpoint")
+        real_replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    go(task, tmp_path)
+    assert flushed.count("checkpoint") == 5  # at the start, after steps 6, 12, 18 and at the end
 
 
 @pytest.mark.plain
