@@ -185,6 +185,7 @@ FAULTS = [
           ("seed", 2**32, "seed must be below 2³²", str(2**32), "choose a smaller one"),
           ("lr", -0.1, "lr and clip must be above 0", "lr = -0.1", "0.003"),
           ("lr", "nan", "lr finite", "lr = nan", "0.003"),
+          ("lr", "inf", "lr finite", "lr = inf", "0.003"),
           ("preset", "huge", "must be one of test, class, lab", "'huge'", "choose one"),
           ("precision", "fp16", "needs a CUDA device", "computes on cpu", "choose fp32 or bf16"),
           ("precision", "fp8", "must be auto, fp32, bf16 or fp16", "'fp8'", "choose one"),

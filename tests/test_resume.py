@@ -115,7 +115,7 @@ def test_the_clock_goes_on_where_it_stopped(task, tmp_path):
 
 
 def test_a_power_cut_finds_the_log_no_older_than_the_checkpoint(task, tmp_path, monkeypatch):
-    """Before a checkpoint gets its name, the log that belongs to it has been flushed to the disk."""
+    """Before a checkpoint gets its name, the log that belongs to it is flushed to the disk."""
     flushed = []
     real_fsync, real_replace = os.fsync, os.replace
 
