@@ -6,7 +6,6 @@ A pytest plugin: a test file takes it in with `pytest_plugins = ["cli_fixtures"]
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import pytest
 from processes import Ended, command, write_pairs
@@ -44,30 +43,3 @@ def run(lab, pairs, tmp_path_factory):
         ended.out,
     ), ended.out
     return folder
-
-
-@pytest.fixture(scope="session")
-def unfinished(lab, pairs, tmp_path_factory):
-    """A run that an error stopped after its first checkpoint."""
-    folder = tmp_path_factory.mktemp("runs") / "unfinished"
-    ended = lab(
-        "train", "g2p", "--preset", "test", "--pairs", pairs, "--out", folder,
-        "--steps", 30, first=partial(stumble, 25),
-    )  # fmt: skip
-    assert ended.code == 1 and (folder / "checkpoint.safetensors").exists()
-    return folder
-
-
-def stumble(step: int) -> None:
-    from transformer_lab.tasks import G2P
-
-    calls = []
-    real = G2P.loss
-
-    def loss(self, *rest):
-        calls.append(1)
-        if len(calls) > step:
-            raise ValueError("stumbled")
-        return real(self, *rest)
-
-    G2P.loss = loss

@@ -186,13 +186,6 @@ def test_the_run_checks_shapes():
 
 
 @pytest.mark.plain
-def test_queries_and_keys_of_different_widths_are_refused():
-    message = r"equally wide, but queries are 7 and keys are 11 wide; project both to d_k"
-    with pytest.raises(ValueError, match=message):
-        attend(randn(2, 5, 3, 7), randn(2, 5, 4, 11), randn(2, 5, 4, 11))
-
-
-@pytest.mark.plain
 def test_groups_must_divide_heads():
     message = r"multiple of the heads of keys, but there are 5 and 3; choose a divisor of 5"
     for function in (attention_scores, attention_weights):

@@ -152,17 +152,6 @@ def test_a_readers_text_trains_stops_and_goes_on_bit_for_bit(tmp_path):
     assert "nats" in runs.summary(whole)
 
 
-def test_changed_text_and_another_kind_of_run_are_refused(tmp_path):
-    text = tmp_path / "mine.txt"
-    text.write_text(TEXT, encoding="utf-8")
-    runs.perform(runs.new_lm(tmp_path / "run", "test", {"steps": 2}, text), "cpu")
-    with pytest.raises(ValueError, match="but it is of a language model; go on with it by"):
-        runs.reopen_g2p(tmp_path / "run")
-    text.write_text(TEXT + "more", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"mine\.txt has changed; restore it"):
-        runs.reopen_lm(tmp_path / "run")
-
-
 @pytest.mark.plain
 def test_messages_name_the_rule_and_both_values(task):
     with pytest.raises(ValueError, match="at most 11 tokens, but this one holds 12"):

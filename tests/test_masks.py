@@ -101,13 +101,6 @@ def test_padding_mask_hides_padding():
 
 
 @pytest.mark.plain
-def test_a_padding_mask_of_other_keys_is_refused():
-    message = r"one entry for each key, but there are 11 keys and 7 entries; build it from"
-    with pytest.raises(ValueError, match=message):
-        Mask(keys_BS=KEYS).dense(5, 11)
-
-
-@pytest.mark.plain
 def test_a_causal_mask_with_fewer_keys_than_queries_is_refused():
     message = r"at least as many keys as queries, but got 3 keys and 5 queries; between two"
     with pytest.raises(ValueError, match=message):

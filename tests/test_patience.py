@@ -149,13 +149,6 @@ def test_the_summary_says_which_weights_were_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("field", ["patience", "accumulate"])
-def test_less_than_one_is_refused(field):
-    with pytest.raises(ValueError, match=f"{field} must be at least 1, but got 0; raise it"):
-        replace(CONFIG, **{field: 0})
-
-
-@pytest.mark.plain
 def test_a_task_without_a_dev_loss_cannot_stop_early(tmp_path):
     told = Told({})
     told.judge = lambda model, part, limit: {}

@@ -124,7 +124,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
                     f"{metadata.get('format')!r}, expected {FORMAT!r}); give a file that "
                     f"transformer-lab wrote."
                 )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            # copies: what get_tensor gives changes with the file, should someone overwrite it
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
         if metadata["sha256"] != _digest(tensors, metadata["about"]):
             raise SafetensorError("its content does not match its own SHA-256")
         return tensors, json.loads(metadata["about"])

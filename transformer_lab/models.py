@@ -16,6 +16,9 @@ from .norms import ARRANGEMENTS, LayerNorm
 from .positions import SCHEMES
 from .tokens import PAD
 
+DEEPEST, LARGEST = 1000, 10**9
+"""More layers, or more weights (4 GB of them), are refused before memory is filled with them."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -24,7 +27,8 @@ class ModelConfig:
     ``source_size``, ``target_size``: symbols in the two vocabularies, special ones included.
     ``max_length``: longest source or target, in tokens, special ones included.
     ``dropout``: share of numbers set to zero in training, 0 ≤ dropout < 1.
-    Raises ``ValueError`` for a size below 1 or a choice that does not exist.
+    Raises ``ValueError`` for a size below 1, a model beyond ``DEEPEST`` or ``LARGEST``, or a
+    choice that does not exist.
     """
 
     source_size: int
@@ -60,6 +64,16 @@ def _check_sizes(config: ModelConfig | DecoderOnlyConfig, *fields: str) -> None:
             f"The number of heads must divide the width of the model, but h = {config.h} and "
             f"d_model = {config.d_model}; choose h among the divisors of {config.d_model}."
         )
+    depths = {f: getattr(config, f) for f in fields if f.endswith("layers")}
+    rows = sum(getattr(config, f) for f in fields if f not in depths)
+    layers, D, F = sum(depths.values()), config.d_model, config.d_ff
+    weights = D * (rows + layers * (4 * D + 2 * F))
+    if layers > DEEPEST or weights > LARGEST:
+        raise ValueError(
+            f"A model may have at most {DEEPEST:,} layers and {LARGEST:,} weights, but d_model = "
+            f"{D}, d_ff = {F}, {', '.join(f'{f} = {getattr(config, f)}' for f in fields)} ask for "
+            f"more; choose smaller ones, or restore the configuration."
+        )
     if not 0 <= config.dropout < 1:
         raise ValueError(
             f"dropout is a share and must lie in 0 ≤ dropout < 1, but got {config.dropout}; "
@@ -73,6 +87,16 @@ def _check_sizes(config: ModelConfig | DecoderOnlyConfig, *fields: str) -> None:
                 f"{field} must be one of {', '.join(known)}, but got "
                 f"{getattr(config, field)!r}; choose one of these."
             )
+
+
+def _check_ids(what: str, ids_BT: Tensor) -> None:
+    """Ids are what an embedding can look up."""
+    if ids_BT.ndim != 2 or ids_BT.dtype not in (torch.int64, torch.int32):
+        raise ValueError(
+            f"The ids of a {what} must be int64 or int32 and have two axes, rows and tokens, but "
+            f"they are {ids_BT.dtype} and their shape is {tuple(ids_BT.shape)}; convert them by "
+            f".long(), and write ids[None] for a single row."
+        )
 
 
 class EncoderDecoder(nn.Module):
@@ -119,6 +143,7 @@ class EncoderDecoder(nn.Module):
         self, source_BS: Int[Tensor, "B S"], trace: dict[str, Tensor] | None = None
     ) -> tuple[Float[Tensor, "B S D"], Mask]:
         """The source as vectors, and the mask that hides its padding."""
+        _check_ids("source", source_BS)
         S = source_BS.shape[1]
         self._check_length("source", S)
         mask = padding_mask(source_BS, PAD)
@@ -148,6 +173,7 @@ class EncoderDecoder(nn.Module):
         self, target_BT: Int[Tensor, "B T"], state: DecoderState
     ) -> Float[Tensor, "B T V"]:
         """Logits for T further target tokens; ``state`` remembers the earlier ones."""
+        _check_ids("target", target_BT)
         T = target_BT.shape[1]
         self._check_length("target", state.depth + T)
         return self._further(target_BT, state, *state.follow(T, target_BT.device))
@@ -195,6 +221,7 @@ class EncoderDecoder(nn.Module):
         Padding at the end of a target needs no mask: a causal decoder never looks forward.
         ``trace``, if given, collects ``"decoder.0.cross.weights_BHTS"`` and its like.
         """
+        _check_ids("target", target_BT)
         T = target_BT.shape[1]
         self._check_length("target", T)
         encoded_BSD, mask = self.encode(source_BS, trace)
@@ -260,6 +287,7 @@ class DecoderOnly(nn.Module):
         self, tokens_BT: Int[Tensor, "B T"], trace: dict[str, Tensor] | None = None
     ) -> Float[Tensor, "B T V"]:
         """Logits of the token after each position; position t sees tokens 0 … t."""
+        _check_ids("text", tokens_BT)
         T = tokens_BT.shape[1]
         self._check_length(T)
         pos_1T = torch.arange(T, device=tokens_BT.device)[None]
@@ -279,6 +307,7 @@ class DecoderOnly(nn.Module):
 
     def step(self, tokens_BT: Int[Tensor, "B T"], state: DecoderState) -> Float[Tensor, "B T V"]:
         """Logits after each of T further tokens; ``state`` remembers the earlier ones."""
+        _check_ids("text", tokens_BT)
         T = tokens_BT.shape[1]
         self._check_length(state.depth + T)
         pos_BT, pos_BS, mask = state.follow(T, tokens_BT.device)

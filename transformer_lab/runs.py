@@ -22,6 +22,7 @@ from .data import (
     load_g2p,
     load_shakespeare,
     read_gruut,
+    read_own,
     read_pairs,
     read_text,
 )
@@ -34,7 +35,7 @@ from .presets import G2P_PRESETS, LM_PRESETS, Preset
 from .pretrained import Pronouncer, agreement, build, load, read_config
 from .tasks import G2P, LM, sample, score_words
 from .tokens import ByteBPE, Vocabulary
-from .train import TrainConfig, check_new, find_lr, read_metrics, start_run, train
+from .train import TrainConfig, alone, check_new, find_lr, read_metrics, start_run, train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +67,20 @@ def _own(kind: str, file: Path | str | None) -> dict[str, str | None]:
     if file is None:
         return {kind: None}
     path = Path(file).resolve()
-    return {kind: str(path), f"{kind}_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {kind: str(path), f"{kind}_sha256": hashlib.sha256(read_own(path)).hexdigest()}
+
+
+def _unchanged(config: dict, kind: str) -> str | None:
+    """Where the own data of a run lie, if they are those it began with: before they are read,
+    so that no configuration from elsewhere makes a message quote another file.
+    """
+    file, known = config["task"].get(kind), config["task"].get(f"{kind}_sha256")
+    if file is not None and _own(kind, file)[f"{kind}_sha256"] != known:
+        raise CheckpointError(
+            f"The data must be those the run began with, but {file} has changed; restore it or "
+            f"begin a new run."
+        )
+    return file
 
 
 def new_g2p(
@@ -140,7 +154,7 @@ def reopen_g2p(folder: Path | str) -> Run:
             f"language model; go on with it by `train lm --resume {folder}`."
         )
     model, _, _ = build(config)
-    pairs = config["task"].get("pairs")
+    pairs = _unchanged(config, "pairs")
     task = G2P(_g2p_data(pairs))
     own = _own("pairs", pairs)
     return _reopened(folder, task, model.config, own, config, pairs or "the dictionary")
@@ -206,6 +220,7 @@ def perform(
     if resume and device == "auto" and began_on in available_devices():
         device = began_on
     where = choose_device(device)
+    config = None
     if resume:
         choose_linear(run.config.get("machine", {}).get("linear", "auto"))
     else:
@@ -218,12 +233,15 @@ def perform(
             "threads": torch.get_num_threads(),
             "linear": linear_kernel(),
         }
-        start_run(run.folder, {**run.config, "machine": machine})
-    model = _fresh_model(run)
-    records = train(model, run.task, run.train, run.folder, where, resume, on_record, on_step)
-    if isinstance(run.task, LM):
-        text_baselines(run.folder, run.task.data, baselines.TEXT_BASELINES)
-    draw_curve(run.folder)
+        config = {**run.config, "machine": machine}
+    with alone(run.folder):
+        if config is not None:
+            start_run(run.folder, config)
+        model = _fresh_model(run)
+        records = train(model, run.task, run.train, run.folder, where, resume, on_record, on_step)
+        if isinstance(run.task, LM):
+            text_baselines(run.folder, run.task.data, baselines.TEXT_BASELINES)
+        draw_curve(run.folder)
     return records
 
 
@@ -331,7 +349,7 @@ def evaluate(
         raise ValueError(
             f"Words are judged with a pronouncing model, but {folder} holds a language model."
         )
-    own = pairs if pairs is not None else speaker.about["config"]["task"].get("pairs")
+    own = pairs if pairs is not None else _unchanged(speaker.about["config"], "pairs")
     entries = sample(getattr(_g2p_data(own), part), limit)
     return score_words(
         speaker.model, entries, speaker.source, speaker.target, width, advance=advance
@@ -368,5 +386,6 @@ def evaluate_lm(folder: Path, device: str = "auto") -> dict[str, int | float]:
 
 def _lm_task(config: dict, vocabulary: Vocabulary | ByteBPE) -> LM:
     """The task of a language model, with the text it was trained on."""
+    _unchanged(config, "text")
     pieces = vocabulary if isinstance(vocabulary, ByteBPE) else None
     return LM(_text_data(config["task"]), config["task"]["context"], pieces)

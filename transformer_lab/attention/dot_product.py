@@ -29,6 +29,7 @@ def attention_scores(
     of queries share each of them.
     Source: Vaswani et al. 2017, equation 1.
     """
+    _check_alike(q_BHTK, k_BGSK)
     k_BHSK = _share(k_BGSK, q_BHTK.shape[1])
     return q_BHTK @ k_BHSK.transpose(-2, -1) / math.sqrt(q_BHTK.shape[-1])
 
@@ -83,13 +84,9 @@ def attend(
     Equal to ``attention_weights(...) @ v`` (a test holds it to that); the weights are never
     stored. See :func:`attention_weights` for the arguments.
     """
-    H, T, K = q_BHTK.shape[1:]
+    _check_alike(q_BHTK, k_BGSK)
+    H, T = q_BHTK.shape[1:3]
     S = k_BGSK.shape[2]
-    if k_BGSK.shape[-1] != K:
-        raise ValueError(
-            f"Queries and keys must be equally wide, but queries are {K} and keys are "
-            f"{k_BGSK.shape[-1]} wide; project both to d_k."
-        )
     k_BHSK, v_BHSK = _share(k_BGSK, H), _share(v_BGSK, H)
     if scores is None and mask.only_causal and (not mask.causal or T == S or T == 1):
         return F.scaled_dot_product_attention(
@@ -104,6 +101,20 @@ def attend(
     if allowed is not None and not mask.only_causal:
         out_BHTK = torch.where(allowed.any(-1, keepdim=True), out_BHTK, 0.0)
     return out_BHTK
+
+
+def _check_alike(q_BHTK: Tensor, k_BGSK: Tensor) -> None:
+    """Queries and keys must fit each other, or no product of them exists."""
+    if k_BGSK.shape[-1] != q_BHTK.shape[-1]:
+        raise ValueError(
+            f"Queries and keys must be equally wide, but queries are {q_BHTK.shape[-1]} and keys "
+            f"are {k_BGSK.shape[-1]} wide; project both to d_k."
+        )
+    if k_BGSK.dtype != q_BHTK.dtype:
+        raise ValueError(
+            f"Queries and keys must be of one type, but queries are {q_BHTK.dtype} and keys are "
+            f"{k_BGSK.dtype}; convert one of them, e.g. by .float()."
+        )
 
 
 def _share(x_BGSK: Tensor, heads: int) -> Tensor:

@@ -27,6 +27,14 @@ class Mask:
     keys_BS: Bool[Tensor, "B S"] | None = None
     paths_BTS: Bool[Tensor, "B T S"] | None = None
 
+    def __post_init__(self) -> None:
+        for part in (self.keys_BS, self.paths_BTS):
+            if part is not None and part.dtype != torch.bool:
+                raise ValueError(
+                    f"A mask must hold booleans, True where a key is allowed, but got "
+                    f"{part.dtype}; compare, e.g. mask > 0, or mask == 0 if 0 means allowed."
+                )
+
     def __and__(self, other: Mask) -> Mask:
         return Mask(
             self.causal or other.causal,

@@ -33,7 +33,7 @@ def set_up(threads: int | None = None) -> None:
     if threads is not None and threads > cores:
         raise ValueError(
             f"There may be as many threads as the computer has cores, {cores}, but got "
-            f"--threads {threads}; more only slow it down."
+            f"--threads {threads}; choose fewer, more only slow it down."
         )
     torch.set_num_threads(threads or 1)
 

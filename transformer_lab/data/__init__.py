@@ -6,7 +6,7 @@
 
 from .alignments import Alignment, by_hand, read_gruut
 from .g2p import G2PData, load_cmudict, load_g2p, part_of, read_pairs
-from .sources import SOURCES, DataError, data_dir, data_hash, fetch, member
+from .sources import SOURCES, DataError, data_dir, data_hash, fetch, member, read_own
 from .text import TextData, load_shakespeare, read_text
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "member",
     "part_of",
     "read_gruut",
+    "read_own",
     "read_pairs",
     "read_text",
 ]

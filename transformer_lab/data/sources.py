@@ -123,21 +123,34 @@ def fetch(
     return [folder_of(source) for source in chosen]
 
 
-def read_utf8(path: str | Path) -> str:
-    r"""The text of a reader's own file: UTF-8, with or without BOM; lines end in `\n`.
+def read_own(path: str | Path) -> bytes:
+    """The content of a reader's own file, which must be one that can be read again: no pipe.
 
-    Raises `DataError` if the file is missing, unreadable or not UTF-8; then
-    it names the line and the offset of the first byte that does not fit.
+    Raises `DataError` if it is missing or cannot be read.
     """
     path = Path(path)
     try:
-        content = path.read_bytes()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(
+                f"{path} must be a file, since it is read more than once, but it is a pipe or a "
+                f"device; write its content into a file."
+            )
+        return path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"There is no file {path}: check the name and the folder.") from None
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}): give the path of a readable text file."
         ) from None
+
+
+def read_utf8(path: str | Path) -> str:
+    r"""The text of a reader's own file: UTF-8, with or without BOM; lines end in `\n`.
+
+    Raises `DataError` if the file cannot be read (see `read_own`) or is not UTF-8; then it
+    names the line and the offset of the first byte that does not fit.
+    """
+    content = read_own(path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -48,7 +48,9 @@ class Pronouncer:
         if not any(symbol != symbol.lower() for symbol in self.source.symbols):
             word = word.lower()
         if not word:
-            raise ValueError("A word needs at least one letter, but got an empty one.")
+            raise ValueError(
+                "A word needs at least one letter, but got an empty one; write its letters."
+            )
         return word
 
     def _ids(self, word: str) -> torch.Tensor:

@@ -51,6 +51,10 @@ class Writer:
 
         As each alone, until the longest fills what the model sees at once: they forget together.
         """
+        if not 0 <= seed < 2**32:
+            raise ValueError(
+                f"A seed must lie between 0 and 2³² − 1, but got {seed}; choose one of these."
+            )
         generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
         ends = [] if stop is None else self._ends(stop)

@@ -9,7 +9,7 @@ run that was never stopped.
 from .config import TrainConfig
 from .diagnosis import Diagnosis, NotFinite
 from .finder import find_lr, suggest_lr
-from .folder import FILES, check_new, read_metrics, start_run
+from .folder import FILES, alone, check_new, read_metrics, start_run
 from .loop import train
 from .stopping import Stopped
 
@@ -19,6 +19,7 @@ __all__ = [
     "NotFinite",
     "Stopped",
     "TrainConfig",
+    "alone",
     "check_new",
     "find_lr",
     "read_metrics",

@@ -141,6 +141,8 @@ def _cause(stepper: Stepper, failure: Failure, found: _Found) -> tuple[str, str]
     """The likely cause: its name, and what to do about it."""
     spoilt = _spoilt(stepper.model)
     weight = _largest(stepper.model.parameters())
+    if spoilt and stepper.config.lr > ORDINARY:  # one step of such a rate leaves the numbers
+        weight = math.inf
     if found.what == "batch":
         return "batch", "Likely cause: the data; look at what your task's batches() yields."
     if weight <= ORDINARY and spoilt:

@@ -2,8 +2,12 @@ r"""The folder of a run: what it holds, and who may write into it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from ..checkpoint import write_atomically
 
@@ -42,6 +46,30 @@ def start_run(folder: Path, config: dict) -> None:
     check_new(folder)
     folder = Path(folder)
     write_atomically(folder / "config.json", _json_bytes(config))
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process trains in this folder; one that tries gets a ``ValueError``.
+
+    The system gives the lock up when the process ends, however it ends.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(
+            f"Only one training may run in a folder at a time, but another is running in "
+            f"{folder}; wait until it has ended, stop it, or choose another --out."
+        ) from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows removes no open file
+            (folder / ".lock").unlink()
+        lock.release()
 
 
 def _json_bytes(value: dict) -> bytes:
