@@ -245,6 +245,9 @@ def test_no_more_is_computed_than_up_to_the_stop(writer, monkeypatch):
     writer.write("im", stop="B")
     holds = {i for i in range(3, len(writer.vocabulary)) if b"B" in writer.vocabulary.bytes_of(i)}
     assert given == [holds] and len(holds) > 1
+    task = LM.learn(TextData(TRAIN, HELD_OUT), 7)
+    Writer(model_for(task), task.vocabulary, {}).write("im", stop="aB")
+    assert given[1] == set(task.vocabulary.encode("B"))
 
 
 def test_distribution_and_surprise_are_those_of_pieces(writer):
