@@ -205,7 +205,7 @@ FAULTS = [
     Ends("memory that is full", with_memory_full, "The memory of the device is full",
          ("--batch-size",), "take a smaller", leaves=[f"new/{name}" for name in STOPPED]),
     # ---- data ----
-    Ends("data that were never fetched", with_data_in("nowhere", "train g2p --preset test --out {new}"),
+    Ends("data that were never fetched", with_data_in("nowhere", "train g2p --out {new}"),
          "is not there yet", ("{nowhere}/cmudict",), "run `transformer-lab data`"),
     Ends("data with a wrong hash", with_data_in("data", "evaluate g2p-class"),
          "is damaged: its SHA-256", ("{here}/data/cmudict", "81917843"), "fetches it again",
