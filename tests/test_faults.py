@@ -205,7 +205,7 @@ FAULTS = [
     Ends("memory that is full", with_memory_full, "The memory of the device is full",
          ("--batch-size",), "take a smaller", leaves=[f"new/{name}" for name in STOPPED]),
     # ---- data ----
-    Ends("data that were never fetched", with_data_in("nowhere", "train g2p --preset test --out {new}"),
+    Ends("data that were never fetched", with_data_in("nowhere", "train g2p --out {new}"),
          "is not there yet", ("{nowhere}/cmudict",), "run `transformer-lab data`"),
     Ends("data with a wrong hash", with_data_in("data", "evaluate g2p-class"),
          "is damaged: its SHA-256", ("{here}/data/cmudict", "81917843"), "fetches it again",
@@ -284,7 +284,7 @@ FAULTS = [
     *(Ends(f"a configuration that asks for {field} = {value:.0e}", SAY,
            "at most 1,000 layers and 1,000,000,000 weights", (f"{field} = {value}",),
            "restore the configuration", model(**{field: value}))
-      for field, value in (("d_model", 10**12), ("d_ff", 10**9), ("decoder_layers", 10**9),
+      for field, value in (("d_model", 10**12), ("d_ff", 10**9), ("decoder_layers", 2000),
                            ("max_length", 10**25))),
     *(Ends(f"a configuration that names another file, {line.split()[0]}", line,
            "must be those the run began", ("{here}/diary.txt has changed",), AGAIN, another_file)
