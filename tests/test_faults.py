@@ -179,6 +179,7 @@ FAULTS = [
           ("steps", 0, "steps must be at least 1", "got 0", "raise it"),
           ("batch-size", -3, "batch_size must be at least 1", "got -3", "raise it"),
           ("accumulate", 0, "accumulate must be at least 1", "got 0", "raise it"),
+          ("accumulate", 10**9, "at most 1000", "got 1000000000", "make batch_size larger"),
           ("patience", 0, "patience must be at least 1", "got 0", "raise it"),
           ("warmup", -1, "warmup must be at least 0", "got -1", "raise it"),
           ("seed", -1, "seed must be at least 0", "got -1", "raise it"),

@@ -146,8 +146,8 @@ def _by_context(counts: Counter[str]) -> Following:
 def discounts(counts: Iterable[int]) -> Discounts:
     """D_1, D_2, D_3 of one order from its counts.
 
-    Where the estimate is undefined or leaves 0 < D_r <= r (a text too small or too regular to
-    have sequences seen once, twice …), D_r = 1/2 stands in for it. A discount of 0 would leave
+    Where the estimate is undefined or leaves 0 < D_r <= r (a text too small or too regular:
+    no sequence seen once, or none twice …), D_r = 1/2 stands in for it. A discount of 0 would leave
     nothing for what has not been seen.
     """
     of = Counter(counts)

@@ -61,7 +61,8 @@ class Temperature:
     .. math:: z_v \mapsto \frac{z_v}{T}, \qquad p_v \mapsto \frac{p_v^{1/T}}{\sum_w p_w^{1/T}}
 
     z: logits, of shape (B, V); p: their softmax; T > 0: the temperature. As T → 0 all weight
-    goes to the largest logit: that limit is ``GREEDY``, not T = 0, which divides by zero.
+    goes to the largest logit (equal ones share it): the limit is ``GREEDY``, which settles ties by
+    the smaller id, and not T = 0, which divides by zero.
     Raises ``ValueError`` if T is not a finite number greater than 0.
     """
 

@@ -21,7 +21,7 @@ def agreement(
     The model is made to say each word as the alignment has it. Shares between 0 and 1 (see
     :func:`~transformer_lab.metrics.alignment_agreement`): ``heads[layer][head]``, ``mean``
     (the mean of the weights of all heads), and ``diagonal``, which looks at no model: phone t
-    of T at letter ⌊(t + ½) S / T⌋ of S. Also the number of ``words`` and of ``phones``.
+    of T (from 0) at letter ⌊(t + ½) S / T⌋ of S. Also the number of ``words`` and of ``phones``.
     """
     if not alignments:
         raise ValueError("Agreement needs at least one alignment, but there is none; give some.")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ..schedules import SCHEDULES
 
+MOST_BATCHES = 1000
+"""Batches a step may learn from: they are drawn before its first gradient."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -52,6 +55,11 @@ class TrainConfig:
                 )
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2³², but got {self.seed}; choose a smaller one.")
+        if self.accumulate > MOST_BATCHES:
+            raise ValueError(
+                f"accumulate must be at most {MOST_BATCHES}, since all batches of a step are in "
+                f"memory at once, but got {self.accumulate}; make batch_size larger."
+            )
         if not 0 <= self.smoothing < 1:
             raise ValueError(
                 f"smoothing is a share and must lie in 0 ≤ smoothing < 1, but got "
