@@ -182,6 +182,10 @@ def test_a_language_models_curve_has_its_baselines(tmp_path, monkeypatch, drawn)
         names = [t.get_text() for t in axes.get_legend().get_texts()]
         assert names[-2:] == ["bz2: 2.500", "5-gram: 1.250"]
         assert axes.get_ylabel() == "loss (nats a character)"
+    for damaged in ("{", '["bz2"]', '{"5-gram": "1", "bz2": null}', "\x00"):
+        (run.folder / "baselines.json").write_text(damaged, encoding="utf-8")
+        assert runs.text_baselines(run.folder, run.task.data, methods) == kept
+    del asked[2:]
     methods["xz"] = method(2.25)
     runs.perform(runs.reopen_lm(run.folder), "cpu", resume=True)
     assert len(asked) == 5 and len(drawn) == 3  # another set of methods is computed anew

@@ -277,11 +277,21 @@ def text_baselines(
     figures stay in the folder's ``baselines.json``.
     """
     path = Path(folder) / "baselines.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    found = _kept_baselines(path)
     if found.keys() != methods.keys():
         found = {name: method(data.train, data.held_out) for name, method in methods.items()}
         write_atomically(path, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
     return found
+
+
+def _kept_baselines(path: Path) -> dict[str, float]:
+    """Figures computed before; none where the file is missing or damaged, so they are made anew."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return {}
+    whole = isinstance(found, dict) and all(isinstance(x, float) for x in found.values())
+    return found if whole else {}
 
 
 def draw_curve(folder: Path) -> Path:
@@ -289,8 +299,7 @@ def draw_curve(folder: Path) -> Path:
     folder = Path(folder)
     figure = _figure()
     records = [{name: float(x) for name, x in r.items()} for r in read_metrics(folder)]
-    beside = folder / "baselines.json"
-    to_beat = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    to_beat = _kept_baselines(folder / "baselines.json")
     unit = _unit(read_config(folder)["task"])
     loss_curve(records, figure.subplots(), baselines=to_beat, unit=unit)
     return _save(figure, folder / "loss.png")
