@@ -177,6 +177,7 @@ FAULTS = [
     *(Ends(f"--{option} {value}", f"{TRAIN} --{option} {value}", rule, (f"{got}",), remedy)
       for option, value, rule, got, remedy in (
           ("steps", 0, "steps must be at least 1", "got 0", "raise it"),
+          ("batch-size", 10**20, "batch_size must be at most 1000000", str(10**20), "lower it"),
           ("batch-size", -3, "batch_size must be at least 1", "got -3", "raise it"),
           ("accumulate", 0, "accumulate must be at least 1", "got 0", "raise it"),
           ("accumulate", 10**9, "at most 1000", "got 1000000000", "make batch_size larger"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from lm_cases import SIZE, naive, tiny_decoder
 
-from transformer_lab.decode import GREEDY, Greedy, Strategy, TopK, generate, sampling
+from transformer_lab.decode import GREEDY, Greedy, Strategy, TopK, generate, sampling, stream
 
 PROMPTS = [[3, 9, 4], [7, 8, 9, 10, 11, 30, 5], [6], [12, 13, 29, 3, 3]]
 EQUAL = [[3, 9, 4], [7, 30, 11]]
@@ -146,3 +146,29 @@ def test_writing_leaves_the_model_as_it_was():
 def test_what_cannot_be_continued_is_refused(prompts, length, message):
     with pytest.raises(ValueError, match=message):
         generate(tiny_decoder(), prompts, length)
+
+
+def test_a_stream_gives_each_token_before_the_next_is_computed():
+    """As many steps of the model as tokens were asked for, and None for a text that has ended."""
+    model, asked = tiny_decoder(), []
+    step = model.step
+    model.step = lambda ids_BT, state: (asked.append(ids_BT.shape[1]), step(ids_BT, state))[1]
+    whole = generate(model, PROMPTS, 9)
+    ends = {whole[0][3]}
+    asked.clear()
+    tokens = stream(model, PROMPTS, 9, stop=list(ends))
+    assert asked == []
+    columns = []
+    for column in tokens:
+        columns.append(column)
+        assert len(asked) == len(columns)
+        assert not torch.is_inference_mode_enabled()
+    found = [[t for t in row if t is not None] for row in zip(*columns, strict=True)]
+    assert found == generate(model, PROMPTS, 9, stop=list(ends))
+    assert len(found[0]) <= 4 and found[0][-1] in ends and columns[-1][0] is None
+
+
+@pytest.mark.plain
+def test_a_stream_is_refused_before_it_is_read():
+    with pytest.raises(ValueError, match="at least one prompt"):
+        stream(tiny_decoder(), [], 5)

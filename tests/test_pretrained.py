@@ -18,6 +18,7 @@ from transformer_lab.checkpoint import CheckpointError, load_tensors
 from transformer_lab.data import load_g2p
 from transformer_lab.data.g2p import G2PData
 from transformer_lab.tasks import sample, score_words, transcribe
+from transformer_lab.train import read_metrics
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +272,71 @@ def test_damaged_figures(copy):
     (copy / "figures.json").write_text("{", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"figures\.json is damaged"):
         pretrained.load(copy)
+
+
+# ---- what stands wrong in a configuration beside the model ----
+
+
+def changed(folder: Path, room: str, **values: object) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config[room] = {**config[room], **values}
+    path.write_text(json.dumps(config), encoding="utf-8")
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("batch_size", 8.0, "a whole number"),
+        ("seed", 1.5, "a whole number"),
+        ("steps", True, "a whole number"),
+        ("accumulate", 2.5, "a whole number"),
+        ("patience", "3", "a whole number"),
+        ("weight_decay", "x", "a number"),
+        ("lr", None, "a number"),
+        ("schedule", 3, "a name"),
+        ("betas", ["a", "b"], "two numbers"),
+        ("betas", [0.9], "two numbers"),
+        ("betas", [0.9, 1.0], "both betas in 0 ≤ beta < 1"),
+        ("weight_decay", -1.0, "weight_decay must be at least 0"),
+    ],
+)
+def test_settings_of_another_kind_do_not_reopen(name, value, rule, copy):
+    changed(copy, "train", **{name: value})
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match=rule) as error:
+        patch.setattr(runs, "load_g2p", lambda: tiny_data(400))
+        runs.reopen_g2p(copy)
+    assert name in str(error.value)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("threads", [0, -2, 1.5, "x", None, True])
+def test_threads_of_the_machine_are_a_whole_number(threads, copy):
+    changed(copy, "machine", threads=threads)
+    assert "a whole number of threads" in refused(copy)
+
+
+@pytest.mark.plain
+def test_a_checkpoint_beyond_the_last_step_is_refused(copy):
+    changed(copy, "train", steps=100)  # it stands at 120
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "load_g2p", lambda: tiny_data(400))
+        run = runs.reopen_g2p(copy)
+    with pytest.raises(CheckpointError, match="100 steps cannot go on from step 120"):
+        runs.perform(run, "cpu", resume=True)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"task": ' + "9" * 5000 + "}"])
+def test_json_that_python_cannot_read(text, copy):
+    (copy / "config.json").write_text(text, encoding="utf-8")
+    assert "is damaged or no JSON" in refused(copy)
+
+
+def test_a_line_of_the_log_with_another_step_ends_it(copy):
+    path = copy / "metrics.jsonl"
+    whole = read_metrics(copy)
+    with path.open("a", encoding="utf-8") as lines:
+        lines.write('{"step": "x", "loss": 1}\n{"step": 130, "loss": 1}\n')
+    assert read_metrics(copy) == whole

@@ -213,6 +213,17 @@ def test_as_many_symbols_as_asked_for_however_wild(writer):
         assert len(text) == 60 and set(text) <= set(TEXT)
 
 
+@pytest.mark.parametrize("stop", [None, "\n", "e"])
+def test_a_stream_is_the_text_in_pieces(writer, stop):
+    rule = sampling(1.2)
+    pieces = writer.stream("the fox", 40, rule, 3, stop)
+    assert next(pieces) != ""
+    whole = writer.write("the fox", 40, rule, 3, stop)
+    assert "".join(writer.stream("the fox", 40, rule, 3, stop)) == whole
+    assert whole == writer.write_many(["the fox"], 40, rule, 3, stop)[0]
+    assert max(map(len, writer.stream("the fox", 40, rule, 3, stop))) == 1
+
+
 def test_writing_stops_after_the_symbol_that_ends_it(writer):
     whole = writer.write_many(PROMPTS, 100, sampling(0.9), 3)
     short = writer.write_many(PROMPTS, 100, sampling(0.9), 3, stop="e")

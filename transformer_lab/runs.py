@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -30,15 +28,12 @@ from .devices import available_devices, choose_device, choose_precision, describ
 from .kernels import choose_linear, linear_kernel
 from .metrics import Scores
 from .models import DecoderOnly, DecoderOnlyConfig, EncoderDecoder, ModelConfig
-from .plots import loss_curve, lr_curve
+from .plots import blank_figure, loss_curve, lr_curve, png
 from .presets import G2P_PRESETS, LM_PRESETS, Preset
 from .pretrained import Pronouncer, agreement, build, load, read_config
 from .tasks import G2P, LM, sample, score_words
 from .tokens import ByteBPE, Vocabulary
 from .train import TrainConfig, alone, check_new, find_lr, read_metrics, start_run, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -262,9 +257,9 @@ def find_rate(
     """
     model = _fresh_model(run)
     records, rate = find_lr(model, run.task, run.train, choose_device(device), on_step=on_step)
-    figure = _figure()
+    figure = blank_figure()
     lr_curve(records, rate, figure.subplots(), _unit(run.task.describe()))
-    _save(figure, run.folder / "lr.png")
+    write_atomically(run.folder / "lr.png", png(figure))
     return rate, min(records, key=lambda r: r["smoothed_loss"])["lr"]
 
 
@@ -297,31 +292,18 @@ def _kept_baselines(path: Path) -> dict[str, float]:
 def draw_curve(folder: Path) -> Path:
     """Draw the loss curve of a run into its ``loss.png``, with the baselines that it has."""
     folder = Path(folder)
-    figure = _figure()
+    figure = blank_figure()
     records = [{name: float(x) for name, x in r.items()} for r in read_metrics(folder)]
     to_beat = _kept_baselines(folder / "baselines.json")
     unit = _unit(read_config(folder)["task"])
     loss_curve(records, figure.subplots(), baselines=to_beat, unit=unit)
-    return _save(figure, folder / "loss.png")
+    write_atomically(folder / "loss.png", png(figure))
+    return folder / "loss.png"
 
 
 def _unit(task: dict) -> str:
     """What a token of a task stands for."""
     return "character" if task.get("task") == "lm" else "phoneme"
-
-
-def _figure() -> Figure:
-    """An empty figure that no window shows."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(6.4, 3.6), layout="constrained")
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150)
-    write_atomically(path, picture.getvalue())
-    return path
 
 
 def summary(run: Run) -> str:
@@ -397,4 +379,11 @@ def _lm_task(config: dict, vocabulary: Vocabulary | ByteBPE) -> LM:
     """The task of a language model, with the text it was trained on."""
     _unchanged(config, "text")
     pieces = vocabulary if isinstance(vocabulary, ByteBPE) else None
-    return LM(_text_data(config["task"]), config["task"]["context"], pieces)
+    task = LM(_text_data(config["task"]), config["task"]["context"], pieces)
+    if pieces is None and task.describe()["symbols"] != config["task"]["symbols"]:
+        raise CheckpointError(
+            f"The characters of the text must be those the run began with, but this text has "
+            f"{len(task.data.symbols)} and the run {len(config['task']['symbols'])}, or others; "
+            f"restore the text it names."
+        )
+    return task

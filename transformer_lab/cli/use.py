@@ -149,7 +149,11 @@ def generate(
         strategy = _strategy(greedy, temperature, top_k, top_p)
         for number, text in enumerate(words):
             print("" if number == 0 else "\n", end="")
-            print(text + loaded.write(text, length or 300, strategy, 1 if seed is None else seed))
+            pieces = loaded.stream(text, length or 300, strategy, 1 if seed is None else seed)
+            print(text + next(pieces), end="", flush=True)
+            for piece in pieces:  # as they are written, so that Ctrl-C loses nothing
+                print(piece, end="", flush=True)
+            print()
         return
     _refuse(
         "a pronouncing model",

@@ -2,7 +2,7 @@
 
 from .base import Hypothesis, next_log_probabilities
 from .beam import beam
-from .generate import generate
+from .generate import generate, stream
 from .greedy import greedy
 from .sampling import GREEDY, Greedy, Strategy, pick, sampling
 from .truncations import TRUNCATIONS, Temperature, TopK, TopP
@@ -22,4 +22,5 @@ __all__ = [
     "next_log_probabilities",
     "pick",
     "sampling",
+    "stream",
 ]

@@ -2,7 +2,7 @@ r"""Writing with a decoder-only model: one token after another, each from a dist
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -13,7 +13,6 @@ from ..tokens import BOS, PAD
 from .sampling import GREEDY, Greedy, Strategy
 
 
-@torch.inference_mode()
 def generate(
     model: DecoderOnly,
     prompts: Sequence[Sequence[int]],
@@ -39,23 +38,56 @@ def generate(
     from there, so every token is written with at least half a window before it.
     Raises ``ValueError`` for an empty prompt, no prompt, an unknown id or ``max_new`` < 1.
     """
-    _check(model, prompts, max_new)
-    window = _Window(model, prompts, cache)
     answers: list[list[int]] = [[] for _ in prompts]
-    unfinished, ends = set(range(len(prompts))), frozenset(stop)
-    logits_BV = window.read()
-    for _ in range(max_new):
-        logits_BV[:, list(never)] = -torch.inf
-        next_B = strategy.draw(logits_BV, window.seen_BT, generator)
-        said = next_B.tolist()
-        for b in sorted(unfinished):
-            answers[b].append(said[b])
-            if said[b] in ends:
-                unfinished.remove(b)
-        if not unfinished or len(answers[0]) == max_new:
-            break
-        logits_BV = window.append(next_B)
+    for said in stream(model, prompts, max_new, strategy, generator, stop, cache, never):
+        for answer, token in zip(answers, said, strict=True):
+            if token is not None:
+                answer.append(token)
     return answers
+
+
+def stream(
+    model: DecoderOnly,
+    prompts: Sequence[Sequence[int]],
+    max_new: int,
+    strategy: Strategy | Greedy = GREEDY,
+    generator: torch.Generator | None = None,
+    stop: Sequence[int] = (),
+    cache: bool = True,
+    never: Sequence[int] = (PAD, BOS),
+) -> Iterator[list[int | None]]:
+    """What :func:`generate` finds, step by step: the next token of each prompt as it is drawn.
+
+    ``None`` stands for a prompt that has ended.
+    """
+    _check(model, prompts, max_new)
+    return _steps(_Window(model, prompts, cache), max_new, strategy, generator, stop, never)
+
+
+def _steps(
+    window: _Window, max_new: int, strategy: Strategy | Greedy,
+    generator: torch.Generator | None, stop: Sequence[int], never: Sequence[int],
+) -> Iterator[list[int | None]]:  # fmt: skip
+    unfinished, ends = set(range(len(window.padding_B))), frozenset(stop)
+    next_B = None
+    for _ in range(max_new):
+        next_B = _draw(window, next_B, strategy, generator, never)
+        said = next_B.tolist()
+        yield [token if b in unfinished else None for b, token in enumerate(said)]
+        unfinished -= {b for b, token in enumerate(said) if token in ends}
+        if not unfinished:
+            return
+
+
+@torch.inference_mode()
+def _draw(
+    window: _Window, last_B: Int[Tensor, " B"] | None, strategy: Strategy | Greedy,
+    generator: torch.Generator | None, never: Sequence[int],
+) -> Int[Tensor, " B"]:  # fmt: skip
+    """The next token of each text, after the one drawn last (if there was one)."""
+    logits_BV = window.read() if last_B is None else window.append(last_B)
+    logits_BV[:, list(never)] = -torch.inf
+    return strategy.draw(logits_BV, window.seen_BT, generator)
 
 
 class _Window:

@@ -87,6 +87,12 @@ def build(config: dict) -> Built:
         ) from None
     if isinstance(model_config, DecoderOnlyConfig):
         _check_sizes(vocabularies, ["size"], [model_config.size])
+        if task.get("context") != model_config.max_length or isinstance(task["context"], float):
+            raise CheckpointError(
+                f"The context of a language model must be the max_length of its model, "
+                f"{model_config.max_length}, but the configuration says "
+                f"{task.get('context')!r:.40}; restore it."
+            )
         return DecoderOnly(model_config), *vocabularies
     sizes = [model_config.source_size, model_config.target_size]
     _check_sizes(vocabularies, ["source_size", "target_size"], sizes)

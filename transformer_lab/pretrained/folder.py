@@ -33,9 +33,16 @@ def read_config(folder: Path) -> dict:
                 f"{path} must describe task, model and train of a run, but {part} is missing "
                 f"or no table; restore it or train again."
             )
+    machine = config.get("machine", {})
+    threads = machine.get("threads", 1) if isinstance(machine, dict) else 0
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise CheckpointError(
+            f"machine in {path} must be a table with a whole number of threads, at least 1, but "
+            f"it is {machine!r:.60}; restore it or leave it out."
+        )
     for own in ("pairs", "text"):
         file = config["task"].get(own)
-        if not isinstance(file, str | None):
+        if not isinstance(file, str | None) or "\0" in (file or ""):
             raise CheckpointError(
                 f"{own} in {path} must be a path or null, but it is {file!r:.40}."
             )
@@ -46,7 +53,7 @@ def _read_json(path: Path) -> dict:
     """The table in a JSON file; one sentence if there is something else."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of too many digits
         raise CheckpointError(
             f"{path} is damaged or no JSON ({error}); restore it, or remove it and make it again."
         ) from None

@@ -2,11 +2,14 @@ r"""A language model, ready for use."""
 
 from __future__ import annotations
 
+import codecs
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from ..decode import GREEDY, Greedy, Strategy, generate
+from ..decode import GREEDY, Greedy, Strategy, generate, stream
 from ..models import DecoderOnly
 from ..tokens import BOS, EOS, PAD, SPECIAL, ByteBPE, Vocabulary
 
@@ -37,7 +40,34 @@ class Writer:
         of words are decoded together, so a character that they cut is whole; only one that the
         model left unfinished is written as �. Raises ``ValueError`` for symbols it does not know.
         """
-        return self.write_many([prompt], length, strategy, seed, stop)[0]
+        return "".join(self.stream(prompt, length, strategy, seed, stop))
+
+    def stream(
+        self,
+        prompt: str,
+        length: int = 200,
+        strategy: Strategy | Greedy = GREEDY,
+        seed: int = 1,
+        stop: str | None = None,
+    ) -> Iterator[str]:
+        """The text of :meth:`write` in pieces, each as soon as its characters are whole."""
+        ids, ends = [self._ids(prompt)], [] if stop is None else self._ends(stop)
+        steps = stream(self.model, ids, length, strategy, _generator(seed), ends, never=NEVER)
+        return self._pieces(steps, stop)
+
+    def _pieces(self, steps: Iterator[list[int | None]], stop: str | None) -> Iterator[str]:
+        pieces = isinstance(self.vocabulary, ByteBPE)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for (token,) in steps:
+            if pieces:
+                text = decoder.decode(self.vocabulary.bytes_of(token))
+            else:
+                text = self.vocabulary.label(token)
+            if stop is not None and stop[-1] in text:
+                yield _up_to(stop[-1], text)
+                return
+            yield text
+        yield decoder.decode(b"", final=True)
 
     def write_many(
         self,
@@ -51,14 +81,9 @@ class Writer:
 
         As each alone, until the longest fills what the model sees at once: they forget together.
         """
-        if not 0 <= seed < 2**32:
-            raise ValueError(
-                f"A seed must lie between 0 and 2³² − 1, but got {seed}; choose one of these."
-            )
-        generator = torch.Generator().manual_seed(seed)
         ids = [self._ids(prompt) for prompt in prompts]
         ends = [] if stop is None else self._ends(stop)
-        found = generate(self.model, ids, length, strategy, generator, ends, never=NEVER)
+        found = generate(self.model, ids, length, strategy, _generator(seed), ends, never=NEVER)
         texts = ["".join(self.vocabulary.decode(answer)) for answer in found]
         return texts if stop is None else [_up_to(stop[-1], text) for text in texts]
 
@@ -120,6 +145,14 @@ class Writer:
         """The last symbols of a text, as many as the model sees at once."""
         ids = self._ids(text)[-self.model.config.max_length :]
         return torch.tensor([ids], device=self.model.embedding.weight.device)
+
+
+def _generator(seed: int) -> torch.Generator:
+    if not 0 <= seed < 2**32:
+        raise ValueError(
+            f"A seed must lie between 0 and 2³² − 1, but got {seed}; choose one of these."
+        )
+    return torch.Generator().manual_seed(seed)
 
 
 def _up_to(character: str, text: str) -> str:

@@ -2,6 +2,7 @@ r"""What can be asked of a training."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class TrainConfig:
     patience: int | None = None
 
     def __post_init__(self) -> None:
+        _check_types(self)
         object.__setattr__(self, "betas", tuple(self.betas))
         lowest = dict.fromkeys(
             (
@@ -53,6 +55,16 @@ class TrainConfig:
                 raise ValueError(
                     f"{field} must be at least {least}, but got {getattr(self, field)}; raise it."
                 )
+        for field, most in {"steps": 10**9, "warmup": 10**9, "batch_size": 10**6}.items():
+            if getattr(self, field) > most:
+                raise ValueError(
+                    f"{field} must be at most {most}, but got {getattr(self, field)}; lower it."
+                )
+        if not self.weight_decay >= 0 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(
+                f"weight_decay must be at least 0 and both betas in 0 ≤ beta < 1, but got "
+                f"{self.weight_decay} and {self.betas}; 0.01 and (0.9, 0.98) are usual."
+            )
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2³², but got {self.seed}; choose a smaller one.")
         if self.accumulate > MOST_BATCHES:
@@ -74,3 +86,29 @@ class TrainConfig:
             raise ValueError(
                 f"schedule must be one of {', '.join(SCHEDULES)}, but got {self.schedule!r}."
             )
+
+
+def _check_types(config: TrainConfig) -> None:
+    """Settings that were read from a file may be of any type."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if field.type in ("int", "int | None"):
+            fits, rule = _is_whole(value), "a whole number"
+            fits = fits or (value is None and field.type == "int | None")
+        elif field.type == "float":
+            fits, rule = _is_number(value), "a number"
+        elif field.type == "str":
+            fits, rule = isinstance(value, str), "a name"
+        else:
+            pair = isinstance(value, tuple | list) and len(value) == 2
+            fits, rule = pair and all(map(_is_number, value)), "two numbers"
+        if not fits:
+            raise ValueError(f"{field.name} must be {rule}, but got {value!r:.40}; mend it.")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_whole(value) or isinstance(value, float)

@@ -21,9 +21,9 @@ def read_metrics(folder: Path) -> list[dict]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             break
-        if not isinstance(record, dict) or "step" not in record:
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
             break
         records.append(record)
     return records

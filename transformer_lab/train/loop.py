@@ -99,6 +99,11 @@ def train(
                 stepper.scaler.load_state_dict(about["scaler"])
         except (KeyError, TypeError):
             raise CheckpointError(f"{checkpoint} holds no training state; train anew.") from None
+        if progress.step > config.steps:
+            raise CheckpointError(
+                f"A run of {config.steps} steps cannot go on from step {progress.step}, where its "
+                f"checkpoint stands; restore its config.json."
+            )
         restore_training_state(tensors, model, stepper.optimiser, device, str(checkpoint))
         if finished() and not read_metrics(folder):
             raise CheckpointError(
