@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from transformer_lab import pretrained
-from transformer_lab.data import Alignment, DataError, by_hand, load_g2p, read_gruut
+from transformer_lab.data import Alignment, DataError, by_hand, fetch, load_g2p, read_gruut
 from transformer_lab.metrics import alignment_agreement
 from transformer_lab.pretrained import agreement
 
 
 @pytest.fixture(scope="module")
 def test_part():
+    fetch(report=lambda line: None)  # the first file of the suite that needs the dictionary
     return load_g2p().test
 
 

