@@ -86,7 +86,7 @@ def test_what_belongs_to_words_is_refused_with_a_text(lab, model):
 
 
 def test_greedy_leaves_nothing_to_shape(lab, model):
-    end = "cannot be used with --greedy; leave that out, or name another --model."
+    end = "cannot be used with --greedy; leave that out."
     for options, named in (
         (["--temperature", 0.8], "--temperature"),
         (["--temperature", 0], "--temperature"),
@@ -187,3 +187,9 @@ def test_no_letters_are_looked_at(lab, model, tmp_path):
 def test_the_other_task_does_not_resume_it(lab, model):
     sentence = lab("train", "g2p", "--resume", model).sentence
     assert f"go on with it by `train lm --resume {model}`" in sentence
+
+
+def test_an_alignment_takes_neither_beam_nor_pairs(lab, pairs, tmp_path):
+    for option, value in (("--beam", 3), ("--pairs", pairs)):
+        ended = lab("evaluate", "g2p-class", "--alignments", tmp_path / "a.db", option, value)
+        assert ended.sentence == f"{option} cannot be used with --alignments; leave that out."

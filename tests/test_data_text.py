@@ -165,7 +165,7 @@ def test_own_text(tmp_path):
     ("content", "told"),
     [
         (b"", "is empty: give a text of at least 1000 characters"),
-        (b"\n \t\r\n", "is empty: give a text of at least 1000 characters"),
+        (b"\n \t\r\n", "holds only white space: give a text of at least 1000 characters"),
         (b"x" * 999, "is too short: it has 999 characters, and at least 1000 are needed"),
         (b"x\n" * 600 + b"\xff", "line 601: not UTF-8, byte 0xff at offset 1200"),
     ],

@@ -181,5 +181,10 @@ def _perform(run: Run, device: str, resume: bool, threads: int | None) -> None:
     except KeyboardInterrupt:  # the second one, or one before or after the steps
         if not (run.folder / "config.json").exists():
             raise
-        stop(f"Stopped at once; go on from the last checkpoint with --resume {run.folder}.")
+        saved = (run.folder / "checkpoint.safetensors").exists()
+        stop(
+            f"Stopped at once; go on from the last checkpoint with --resume {run.folder}."
+            if saved
+            else f"Stopped before anything was learned; --resume {run.folder} begins again."
+        )
     print(runs.summary(run))

@@ -67,6 +67,7 @@ def evaluate(
         )
     elif alignments is not None:
         how = "alignment"
+        _refuse("--alignments", {"--beam": width != 1, "--pairs": pairs})
         with Bar("judging") as bar:
             figures = runs.evaluate_alignment(folder, part, alignments, limit, bar.advance)
         print(_agreement_in_words(part, figures))
@@ -101,10 +102,8 @@ def _refuse(whose: str, given: dict[str, object]) -> None:
     """Options that belong to the other kind of model."""
     wrong = [name for name, value in given.items() if value is not None and value is not False]
     if wrong:
-        raise ValueError(
-            f"{', '.join(wrong)} cannot be used with {whose}; leave that out, or name another "
-            f"--model."
-        )
+        other = "" if whose.startswith("--") else ", or name another --model"
+        raise ValueError(f"{', '.join(wrong)} cannot be used with {whose}; leave that out{other}.")
 
 
 @app.command()

@@ -116,7 +116,8 @@ def read_text(path: str | Path) -> TextData:
     """
     text = read_utf8(path)
     if not text.strip():
-        raise DataError(f"{path} is empty: give a text of at least {SHORTEST} characters.")
+        what = "holds only white space" if text else "is empty"
+        raise DataError(f"{path} {what}: give a text of at least {SHORTEST} characters.")
     if len(text) < SHORTEST:
         raise DataError(
             f"{path} is too short: it has {len(text)} characters, and at least {SHORTEST} are "
