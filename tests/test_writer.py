@@ -330,6 +330,9 @@ def test_a_curve_is_drawn_with_and_without_baselines(tmp_path, run, monkeypatch)
         ({"model": {"depth": 3}}, r"does not fit this version of the package .*'depth'"),
         ({"model": {"layers": 2}}, r"layers\.1"),
         ({"model": {"d_ff": 65}}, r"65"),
+        ({"task": {"context": WINDOW - 1}}, rf"of its model, {WINDOW}, but .* {WINDOW - 1};"),
+        ({"task": {"context": str(WINDOW)}}, r"must be the max_length of its model"),
+        ({"task": {"context": None}}, r"must be the max_length of its model"),
     ],
 )
 def test_a_configuration_that_does_not_fit(run, tmp_path, change, message):
@@ -370,3 +373,15 @@ def test_the_window_of_a_loaded_model_is_that_of_its_task(run, writer):
     assert writer.about["config"]["task"]["context"] == task.context == WINDOW
     judged = task.judge(writer.model, "dev", None)
     assert judged["dev_loss"] == runs.evaluate_lm(run)["nats_a_character"]
+
+
+@pytest.mark.plain
+def test_a_run_is_not_judged_on_a_text_of_other_characters(run, tmp_path):
+    """Its own text left out of the configuration, the plays would take its place."""
+    pretrained.export(run, tmp_path / "copy")
+    path = tmp_path / "copy" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["task"]["text"] = None
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="must be those the run began with, but this text"):
+        runs.evaluate_lm(tmp_path / "copy")

@@ -109,9 +109,9 @@ class LM:
 
         Windows overlap by half, and only the second half of each counts (all of the first
         window). So every token but the very first is predicted once, and all but those of
-        the first half-window with at least half a window before them. ``limit`` judges about
-        that many windows, from the beginning. Nats are summed over tokens and divided by the
-        characters that they stand for.
+        the first half-window with at least half a window before them. ``limit`` judges only
+        that many windows, spread evenly over the text. Nats are summed over tokens and divided by
+        the characters that they stand for.
         """
         text_N, T = self._held_out_N, self.context
         device = next(model.parameters()).device

@@ -16,10 +16,10 @@ MOST_BATCHES = 1000
 class TrainConfig:
     """How to train. ``lr`` is the peak rate; ``warmup`` counts steps; ``clip`` bounds the norm
     of the whole gradient; ``smoothing`` is the label smoothing α; ``dev_words`` is how many
-    words of dev are judged on the way (all of dev at the end). ``accumulate`` is the number of
-    batches a step learns from; ``patience``, if given, the number of judgements in a row
-    without a new least dev loss after which the run stops early; ``precision`` is auto, fp32,
-    bf16 or fp16.
+    words of dev (windows of a held-out text) are judged on the way, all of them at the end.
+    ``accumulate`` is the number of batches a step learns from; ``patience``, if given, the
+    number of judgements in a row without a new least dev loss after which the run stops early;
+    ``precision`` is auto, fp32, bf16 or fp16.
     Raises ``ValueError`` for values that cannot work.
     """
 
