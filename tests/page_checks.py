@@ -201,6 +201,15 @@ def follows(page: Page, scheme: str) -> list[str]:
     return []
 
 
+def reveal(page: Page) -> int:
+    """Show what predictions hide, without answering them; how many were hidden."""
+    buttons = page.locator(".td-predict-ask:not([hidden]) .td-predict-link")
+    count = buttons.count()
+    for _ in range(count):
+        buttons.first.click()
+    return count
+
+
 # ---- How the pages hang together --------------------------------------------------------
 
 

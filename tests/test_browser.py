@@ -45,6 +45,10 @@ def sweep(site, chromium):
                 page = one.open(base + name)
                 outlines[name] = check.outline(page)
                 formulas[name] = page.locator("mjx-container").count()
+                if page.locator(".td-predict").count():  # as asked, then with all that is hidden
+                    note("axe, light", name, check.accessibility(page))
+                    note("keyboard", name, check.keyboard(page))
+                    check.reveal(page)
                 note("raw TeX", name, check.raw_tex(page))
                 note("mathematics", name, check.failed_math(page))
                 note("pictures", name, check.pictures(page))
@@ -60,6 +64,8 @@ def sweep(site, chromium):
             for name in names:
                 page = one.open(base + name)
                 note("sideways, phone", name, check.sideways(page))
+                if check.reveal(page):
+                    note("sideways, phone", name, check.sideways(page))
                 note("requests", name, check.outside_requests(one))
                 note("console", name, check.console_errors(one))
         found["links"] = check.dead_links(outlines, site, base)

@@ -19,7 +19,8 @@ pytest_plugins = ["cli_fixtures"]
 
 COMMANDS = {
     "data": [], "train": [], "train g2p": [], "train lm": [], "evaluate": [], "generate": ["WORD"],
-    "attention": ["WORD"], "export": ["RUN", "FOLDER"], "gpu-check": [], "doctor": [],
+    "attention": ["WORD"], "export": ["RUN", "FOLDER"], "progress": [], "gpu-check": [],
+    "doctor": [],
 }  # fmt: skip
 
 

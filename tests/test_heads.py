@@ -63,7 +63,7 @@ def test_self_attention_is_torchs(name):
         gradients = torch.autograd.grad((got * cotangent).sum(), [x, *ours.parameters()])
         for a, b in zip(gradients, expected, strict=True):
             torch.testing.assert_close(a, b, atol=1e-11, rtol=0)
-    assert list(trace) == ["layer.weights_BHTS"]
+    assert list(trace) == ["layer.q_BHTK", "layer.k_BHSK", "layer.weights_BHTS"]
     torch.testing.assert_close(trace["layer.weights_BHTS"], weights, atol=1e-12, rtol=0)
 
 

@@ -9,6 +9,7 @@ from helpers import (
     D,
     F,
     H,
+    K,
     S,
     T,
     default_dtype,
@@ -172,8 +173,14 @@ def test_the_trace_names_every_attention():
     y = encoder(torch.zeros(B, S, D), trace=trace)
     decoder(torch.zeros(B, T, D), decoder.cross_attention.keys_values(y), trace=trace)
     assert {name: tuple(w.shape) for name, w in trace.items()} == {
+        "e.self.q_BHTK": (B, H, S, K),
+        "e.self.k_BHSK": (B, H, S, K),
         "e.self.weights_BHTS": (B, H, S, S),
+        "d.self.q_BHTK": (B, H, T, K),
+        "d.self.k_BHSK": (B, H, T, K),
         "d.self.weights_BHTS": (B, H, T, T),
+        "d.cross.q_BHTK": (B, H, T, K),
+        "d.cross.k_BHSK": (B, H, S, K),
         "d.cross.weights_BHTS": (B, H, T, S),
     }
 

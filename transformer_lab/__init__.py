@@ -3,8 +3,9 @@ r"""transformer_lab: the Transformer of the book, small enough to read, real eno
 The rooms, in the order in which data flow through them: ``notation``, ``plots``, ``tokens``,
 ``data``, ``baselines``, ``batches``, ``kernels``, ``positions``, ``norms``, ``attention``,
 ``layers``, ``models``, ``losses``, ``metrics``, ``decode``, ``schedules``, ``optim``, ``devices``,
-``checkpoint``, ``tasks``, ``train``, ``presets``, ``pretrained``, ``runs``,
-``gpu_check``, ``doctor``, ``cli``. A room imports only from rooms before it.
+``checkpoint``, ``tasks``, ``train``, ``backward``, ``presets``, ``pretrained``, ``runs``,
+``gpu_check``, ``doctor``, ``derivations``, ``exercises``, ``cli``. A room imports only from rooms
+before it.
 
 The names below are loaded when they are first used, so that ``import transformer_lab`` costs
 nothing and works where torch is not installed.

@@ -219,7 +219,8 @@ class EncoderDecoder(nn.Module):
 
         ``target_BT`` begins with BOS; position t sees tokens 0 … t and scores token t + 1.
         Padding at the end of a target needs no mask: a causal decoder never looks forward.
-        ``trace``, if given, collects ``"decoder.0.cross.weights_BHTS"`` and its like.
+        ``trace``, if given, collects ``"decoder.0.cross.weights_BHTS"`` and its like, and the
+        queries and keys (``"….q_BHTK"``, ``"….k_BHSK"``) the weights are made of.
         """
         _check_ids("target", target_BT)
         T = target_BT.shape[1]

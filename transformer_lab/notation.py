@@ -63,9 +63,7 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol(r"d_{\mathrm{ff}}", r"\mathbb{N}", "inner width of the feed-forward layer"),
     Symbol(r"V", r"\mathbb{N}", "size of the vocabulary"),
     Symbol(r"L", r"\mathbb{N}", "number of layers in a stack"),
-    Symbol(
-        r"X", r"\mathbb{R}^{n\times d_{\mathrm{model}}}", "a sequence: one row for each token"
-    ),
+    Symbol(r"X", r"\mathbb{R}^{n\times d_{\mathrm{model}}}", "a sequence: one row for each token"),
     Symbol(r"Q", r"\mathbb{R}^{n\times d_k}", "queries, one row for each position that asks"),
     Symbol(r"K", r"\mathbb{R}^{m\times d_k}", "keys, one row for each position looked at"),
     Symbol(r"V", r"\mathbb{R}^{m\times d_v}", "values, one row for each position looked at"),
@@ -90,6 +88,38 @@ SYMBOLS: tuple[Symbol, ...] = (
         "attention weights: softmax of the scores along each row; every row sums to 1",
     ),
     Symbol(r"O", r"\mathbb{R}^{n\times d_v}", "output of attention: values mixed by the weights"),
+    Symbol(
+        r"\bar{X}",
+        r"\text{as } X",
+        "gradient of the loss by X: one slope for each entry, so the shape of X",
+    ),
+    Symbol(
+        r"J",
+        r"\mathbb{R}^{n\times n}",
+        "Jacobian of the softmax: slope of weight i by score j",
+    ),
+    Symbol(
+        r"a,\ a_i", r"[0,1]^{1\times n}", "one row of weights, the softmax of a row of scores z"
+    ),
+    Symbol(r"g", r"\mathbb{R}_{\ge 0}", "gap between two scores of a row"),
+    Symbol(r"\delta_{ij}", r"\{0, 1\}", "Kronecker's delta: 1 where i = j, else 0"),
+    Symbol(
+        r"\operatorname{diag}(a)",
+        r"\mathbb{R}^{n\times n}",
+        "the matrix with the row a on its diagonal and 0 elsewhere",
+    ),
+    Symbol(
+        r"\mathbb{E}[x],\ \operatorname{Var}[x]",
+        r"\mathbb{R}",
+        "expectation and variance of a random number",
+    ),
+    Symbol(
+        r"\mu^q,\ C^q",
+        r"\mathbb{R}^{1\times d_k},\ \mathbb{R}^{d_k\times d_k}",
+        "means and covariances of the entries of a query (of a key: with k above)",
+    ),
+    Symbol(r"\rho", r"[-1,1]", "correlation of two entries"),
+    Symbol(r"\kappa", r"\mathbb{R}_{\ge 1}", "fourth moment of an entry of mean 0 and variance 1"),
     Symbol(r"R", r"\mathbb{R}^{n\times m}", "what a scheme of positions adds to the scores"),
     Symbol(
         r"\mu,\ \sigma^2",
@@ -103,8 +133,16 @@ SYMBOLS: tuple[Symbol, ...] = (
     ),
     Symbol(r"x,\ y", r"\text{sequences}", "source (here: letters) and target (here: phonemes)"),
     Symbol(r"p(y\mid x)", r"[0,1]", "probability the model gives a target, given the source"),
-    Symbol(r"z", r"\mathbb{R}^{V}", "logits: the numbers the softmax turns into probabilities"),
-    Symbol(r"T", r"\mathbb{R}_{>0}", "temperature: logits are divided by it before the softmax"),
+    Symbol(
+        r"z",
+        r"\mathbb{R}^{V}",
+        "logits: the numbers the softmax turns into probabilities; also one row of scores",
+    ),
+    Symbol(
+        r"T,\ \tau",
+        r"\mathbb{R}_{>0}",
+        "temperature: logits (T) or scores (τ) are divided by it before the softmax",
+    ),
     Symbol(r"k", r"\mathbb{N}", "top-k: how many of the likeliest symbols may be drawn"),
     Symbol(r"p", r"(0,1]", "top-p: the mass that the likeliest symbols must reach together"),
     Symbol(r"\varepsilon", r"\mathbb{R}_{>0}", "small constant inside the root of layer norm"),

@@ -34,18 +34,24 @@ def attention_scores(
     return q_BHTK @ k_BHSK.transpose(-2, -1) / math.sqrt(q_BHTK.shape[-1])
 
 
-def masked_softmax(scores_BHTS: Float[Tensor, "B H T S"], mask: Mask) -> Tensor:
-    r"""Softmax of each row over its allowed keys; what is not allowed gets exactly 0.
+def masked_softmax(
+    scores_BHTS: Float[Tensor, "B H T S"],
+    mask: Mask,
+) -> Tensor:
+    r"""Softmax of each row over its allowed keys; others get exactly 0.
 
-    .. math:: A_{ts} = \frac{e^{S_{ts}}}{\sum_{s' \text{ allowed}} e^{S_{ts'}}}
+    .. math::
+        A_{ts} = \frac{e^{S_{ts}}}{\sum_{s' \text{ allowed}} e^{S_{ts'}}}
 
-    A row with no allowed key is all zeros: it looks at nothing and its output is zero.
+    A row with no allowed key is all zeros: it looks at nothing, and its
+    output is zero.
     """
     allowed = mask.dense(*scores_BHTS.shape[-2:], scores_BHTS.device)
     if allowed is None:
         return scores_BHTS.softmax(-1)
     some = allowed.any(-1, keepdim=True)
-    weights_BHTS = scores_BHTS.masked_fill(~allowed & some, -math.inf).softmax(-1)
+    hidden = ~allowed & some
+    weights_BHTS = scores_BHTS.masked_fill(hidden, -math.inf).softmax(-1)
     return weights_BHTS.masked_fill(~some, 0.0)
 
 

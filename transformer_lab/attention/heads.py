@@ -73,7 +73,8 @@ class MultiHeadAttention(nn.Module):
 
         ``scheme`` and ``pos_BT`` tell where the tokens stand (neither: order is unknown);
         ``cache`` keeps keys and values of earlier tokens, which stand at ``pos_BS`` (given
-        whenever there are more keys than queries); ``trace`` collects the weights.
+        whenever there are more keys than queries); ``trace`` collects queries and keys as they
+        meet (after the scheme has turned them) and the weights.
         """
         q_BHTK, k_BHTK, v_BHTK = split_heads(self.qkv(x_BTD), 3 * self.h).chunk(3, dim=1)
         if scheme is not None:
@@ -119,5 +120,7 @@ class MultiHeadAttention(nn.Module):
             if extra is not None:
                 out_BHTK = out_BHTK + extra
             if trace is not None:
+                trace[f"{self.name}.q_BHTK"] = q_BHTK
+                trace[f"{self.name}.k_BHSK"] = k_BHSK
                 trace[f"{self.name}.weights_BHTS"] = weights_BHTS
         return self.out(merge_heads(out_BHTK))

@@ -15,14 +15,14 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import check, train, use
+from . import check, progress, train, use
 
 
 class _AsTaught(TyperGroup):
     """Commands in the order in which a reader meets them."""
 
     def list_commands(self, ctx: object) -> list[str]:
-        return "data train evaluate generate attention export gpu-check doctor".split()
+        return "data train evaluate generate attention export progress gpu-check doctor".split()
 
 
 app = typer.Typer(
@@ -34,7 +34,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
 )
-app.registered_commands += check.app.registered_commands + use.app.registered_commands
+for part in (check, use, progress):
+    app.registered_commands += part.app.registered_commands
 app.add_typer(train.app, name="train")
 
 

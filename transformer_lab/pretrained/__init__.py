@@ -23,11 +23,14 @@ from .folder import (
     read_weights,
     record_figures,
 )
+from .heads import HeadInputs, HeadStatistics, head_inputs, head_statistics, untrained
 from .pronouncer import Explanation, Pronouncer
 from .writer import Writer
 
 __all__ = [
     "Explanation",
+    "HeadInputs",
+    "HeadStatistics",
     "Pronouncer",
     "Writer",
     "agreement",
@@ -35,9 +38,12 @@ __all__ = [
     "build",
     "export",
     "folder_of",
+    "head_inputs",
+    "head_statistics",
     "load",
     "read_config",
     "record_figures",
+    "untrained",
 ]
 
 Built = tuple[EncoderDecoder, Vocabulary, Vocabulary] | tuple[DecoderOnly, Vocabulary | ByteBPE]
