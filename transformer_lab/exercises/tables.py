@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from .core import NOT_STARTED, PASSED, REFUSED, Exercise
 from .guess import GuessExercise
 
 Row = tuple[str, ...]
-LEFT = "text-align:left;overflow-wrap:anywhere"
+LEFT = "text-align:left;overflow-wrap:break-word"
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(h)}</th>' for h in self.head)
         body = "".join(
-            f'<tr><th scope="row" style="{LEFT}">{html.escape(first)}</th>'
-            + "".join(f'<td style="{LEFT}">{html.escape(cell)}</td>' for cell in rest)
+            f'<tr><th scope="row" style="{LEFT}">{_breakable(first)}</th>'
+            + "".join(f'<td style="{LEFT}">{_breakable(cell)}</td>' for cell in rest)
             + "</tr>"
             for first, *rest in self.rows
         )
@@ -54,6 +55,11 @@ class Table:
         out = io.StringIO()
         csv.writer(out).writerows([self.head, *self.rows])
         return out.getvalue()
+
+
+def _breakable(cell: str) -> str:
+    """A cell in HTML; a long id may be broken after a dot or an underscore, and nowhere else."""
+    return re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", html.escape(cell))
 
 
 def my_progress(exercises: Mapping[str, Exercise] | None = None) -> Table:
